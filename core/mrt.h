@@ -26,8 +26,9 @@
  * Beside this one: mrt/types.h (included here), mrt/schema.h (operators by
  * their rows), mrt/device.h (what plans are made for), mrt/policy.h (what
  * policies are asked), mrt/ranks.h (several processes), mrt/inspect.h (what is
- * in a plan), mrt/text.h (tokenizers), mrt/solve.h (the planner's solvers on
- * plain arrays) and mrt/frontend.h (for bindings of languages).
+ * in a plan), mrt/text.h (tokenizers), mrt/json.h (JSON that is read),
+ * mrt/solve.h (the planner's solvers on plain arrays) and mrt/frontend.h (for
+ * bindings of languages).
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_H

@@ -11,7 +11,7 @@
 
 local mrt = require "mrt"
 local argparse = require "argparse"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 local nn, optim, policy, data = mrt.nn, mrt.optim, mrt.policy, mrt.data
 
@@ -81,7 +81,7 @@ end
 
 local function plan_of(ranks)
   local pipe <close> = io.popen(again("plan --json --ranks " .. ranks))
-  return dkjson.decode(pipe:read "a") or os.exit(1) -- it has said why
+  return json.decode(pipe:read "a") or os.exit(1) -- it has said why
 end
 
 local function show(ranks, plan)

@@ -25,6 +25,7 @@
  *   schedule.c a program within a budget
  *   source.c   files of arrays
  *   tokenizer.c  texts as ids and back
+ *   json_read.c, json_write.c  values as JSON
  *   communicator.c  ranks that compute together
  *   ranks.c    ranks as threads with Lua states of their own
  *   host.c     a clock, a terminal
@@ -297,6 +298,8 @@ void mrt_lua_gguf_open(lua_State *L, mrt_binding *m);
  * types, as a list. */
 void mrt_lua_push_metas(lua_State *L, const mrt_source *source);
 void mrt_lua_tokenizer_open(lua_State *L, mrt_binding *m);
+void mrt_lua_json_read_open(lua_State *L, mrt_binding *m);
+void mrt_lua_json_write_open(lua_State *L, mrt_binding *m);
 void mrt_lua_file_open(lua_State *L, mrt_binding *m);
 void mrt_lua_host_open(lua_State *L, mrt_binding *m);
 void mrt_lua_process_open(lua_State *L, mrt_binding *m);

@@ -185,6 +185,8 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_lua_source_open(L, m);
   mrt_lua_gguf_open(L, m);
   mrt_lua_tokenizer_open(L, m);
+  mrt_lua_json_read_open(L, m);
+  mrt_lua_json_write_open(L, m);
   mrt_lua_file_open(L, m);
   mrt_lua_host_open(L, m);
   mrt_lua_process_open(L, m);

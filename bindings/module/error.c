@@ -31,6 +31,7 @@ static int place(const mrt_binding *m, const char *source) {
     "linalg/",
     "fft/",
     "util/argument.lua",
+    "util/json.lua",
     "util/options.lua",
     "communicator/",
     "train/snapshot.lua",

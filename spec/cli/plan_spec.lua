@@ -2,7 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local codec = require "mrt.util.json"
 local files = require "support.files"
 
 local program = os.getenv "MRT" or "build/mrt"
@@ -33,7 +33,7 @@ describe("the program", function()
     assert.equal(1, count(out, "lower bound"))
     status, out = run("plan --json SCRIPT", planned .. "plan:report() step(mrt.ones(64, 64))")
     assert.equal(0, status)
-    assert.equal("mrt.plan/1", dkjson.decode(out).schema)
+    assert.equal("mrt.plan/1", codec.decode(out).schema)
   end)
 
   it("says how long planning took", function()
@@ -47,7 +47,7 @@ describe("the program", function()
       io.write "text" io.stdout:write "more" print(mrt)
       step:plan(mrt.ones(8, 8))]])
     assert.equal(0, status)
-    assert.equal(64 * 64 * 4, dkjson.decode(out).transient)
+    assert.equal(64 * 64 * 4, codec.decode(out).transient)
   end)
 
   it("refuses what it cannot read or write", function()
@@ -83,7 +83,7 @@ describe("the program", function()
       local status, out, err = run("estimate " .. arguments .. " --json")
       assert.equal("", err)
       assert.equal(0, status)
-      local got = assert(dkjson.decode(out))
+      local got = assert(codec.decode(out))
       assert.equal("mrt.estimate/1", got.schema)
       assert.equal(arguments:match "%S+", got.estimate)
       return got

@@ -1,6 +1,6 @@
 -- command_spec.lua -- mrt generate and mrt chat, from outside
 
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local files = require "support.files"
 local folder = require "generate.folder"
 local mrt = require "mrt"
@@ -66,7 +66,7 @@ describe("mrt chat", function()
       "Hi\\n/nothing\\nAnd now?\\n/save " .. saved .. "\\n/reset\\nHi\\n")
     assert.equal(0, code)
     assert.is_truthy(said:find("no command '/nothing'", 1, true))
-    local messages = dkjson.decode(files.read(saved)).messages
+    local messages = json.decode(files.read(saved)).messages
     assert.equal(4, #messages)
     assert.equal("Hi", messages[1].content)
     assert.equal("assistant", messages[4].role)

@@ -2,7 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local files = require "support.files"
 local mrt = require "mrt"
 
@@ -37,10 +37,10 @@ local function write_tokenizer(path)
   end
   local level = { type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
     use_regex = true }
-  files.write(path .. "/tokenizer.json", dkjson.encode { version = "1.0", added_tokens = added,
+  files.write(path .. "/tokenizer.json", json.encode { version = "1.0", added_tokens = added,
     pre_tokenizer = level, decoder = level,
-    model = { type = "BPE", vocab = vocab, merges = setmetatable({}, { __jsontype = "array" }) } })
-  files.write(path .. "/tokenizer_config.json", dkjson.encode { chat_template = template,
+    model = { type = "BPE", vocab = vocab, merges = json.array {} } })
+  files.write(path .. "/tokenizer_config.json", json.encode { chat_template = template,
     bos_token = "<|start|>", eos_token = "<|end|>",
     tokenizer_class = "PreTrainedTokenizerFast" })
 end
@@ -75,8 +75,8 @@ end
 function folder.make()
   local path = files.name()
   assert(os.execute(("mkdir -p '%s'"):format(path)))
-  files.write(path .. "/config.json", dkjson.encode(folder.config))
-  files.write(path .. "/generation_config.json", dkjson.encode { eos_token_id = { 257, 256 } })
+  files.write(path .. "/config.json", json.encode(folder.config))
+  files.write(path .. "/generation_config.json", json.encode { eos_token_id = { 257, 256 } })
   write_tokenizer(path)
   mrt.save(path .. "/model.safetensors", weights())
   return path

@@ -197,7 +197,7 @@ bpe("deep", '{"a":{"b":0}}', "", "")
 
 -- ---- tokenizers ------------------------------------------------------------
 
-local golden = require "dkjson".decode(assert(io.open "spec/text/golden.json"):read "a")
+local golden = require "mrt.util.json".decode(assert(io.open "spec/text/golden.json"):read "a")
 local alphabet <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 local function decode64(text)

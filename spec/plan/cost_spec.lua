@@ -4,7 +4,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local cache = require "mrt.device.cache"
 local read = require "mrt.device.read"
 local files = require "support.files"
@@ -308,7 +308,7 @@ mrt.compile(function(x) return x:matmul(w) end)(mrt.zeros(512, 4096))
     with_file(script, function(path)
       local status, text = program.run("plan --json --device a100-40 " .. path)
       assert.equal(0, status)
-      local plan = dkjson.decode(text)
+      local plan = json.decode(text)
       assert.equal("a100-40", plan.device.name)
       assert.equal(256, plan.device.align)
       -- 17 Gflop at 15 Tflop/s and less

@@ -3,14 +3,14 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local program = require "support.program"
 local files = require "support.files"
 
 local function planned(arguments)
   local code, out = program.run("plan " .. arguments)
   assert.equal(0, code, out)
-  return assert(dkjson.decode(out:match "{.*")) -- what a script prints comes before
+  return assert(json.decode(out:match "{.*")) -- what a script prints comes before
 end
 
 describe("mrt plan --ranks", function()

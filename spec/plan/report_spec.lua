@@ -4,7 +4,7 @@
 
 local mrt = require "mrt"
 local caching_allocator = require "mrt.plan.caching_allocator"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local training = require "support.training"
 local files = require "support.files"
 local nn, optim = mrt.nn, mrt.optim
@@ -167,7 +167,7 @@ describe("plan:save", function()
         texts[i] = files.read(path)
       end
       assert.equal(texts[1], texts[2])
-      local got = assert(dkjson.decode(texts[1]))
+      local got = assert(json.decode(texts[1]))
       local sum = got.transient
       for _, v in ipairs(got.values) do
         if v.role == "weight" or v.role == "optimizer" or v.role == "output"
@@ -184,7 +184,7 @@ describe("plan:save", function()
       local plan = mlp_plan()
       assert.is_true(plan:save(path))
       local alive, now, most = {}, 0, 0
-      for _, e in ipairs(dkjson.decode(files.read(path)).device_traces[1]) do
+      for _, e in ipairs(json.decode(files.read(path)).device_traces[1]) do
         if e.action == "alloc" then
           for address, size in pairs(alive) do
             assert.is_true(e.addr + e.size <= address or address + size <= e.addr)
@@ -288,7 +288,7 @@ describe("mrt plan", function()
   it("gives the script its arguments, and JSON to a pipe alone", function()
     local status, out, err = plan("--json", "print(arg[0], ...)\n" .. step, "a b")
     assert.equal(0, status)
-    assert.equal("mrt.plan/1", assert(dkjson.decode(out)).schema)
+    assert.equal("mrt.plan/1", assert(json.decode(out)).schema)
     assert.equal(script .. "\ta\tb\n", err)
   end)
 

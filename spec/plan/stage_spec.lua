@@ -4,7 +4,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local dkjson = require "dkjson"
+local codec = require "mrt.util.json"
 local random_graph = require "support.random_graph"
 local training = require "support.training"
 local files = require "support.files"
@@ -271,7 +271,7 @@ describe("JSON", function()
       end, { accumulate = 3 }):plan(mrt.randn(7, 4)),
       mlp_plan { swap = mrt.policy.swap.all { least = 1 }, accumulate = 3 },
       mrt.compile(function() return end):plan() } do
-      check(dkjson.decode(saved(plan, "x.json")), schema, "plan")
+      check(codec.decode(saved(plan, "x.json")), schema, "plan")
     end
   end)
 end)
@@ -290,7 +290,7 @@ describe("names that are no UTF-8, or long, or markup", function()
       local written = saved(plan, file)
       assert.truthy(utf8.len(written), file)
       if file:find "json" then
-        assert.truthy(dkjson.decode(written))
+        assert.truthy(codec.decode(written))
       else
         assert.is_nil(written:find "[%z\1-\8]")
         assert.is_nil(written:gsub("&#?%w+;", ""):find "&")
@@ -348,7 +348,7 @@ describe("a snapshot", function()
       local pickle = saved(plan, "x.snapshot.pickle")
       local got, length = unpickle(pickle)
       assert.equal(#pickle, length)
-      local json = dkjson.decode(saved(plan, "x.snapshot.json"), 1, nil, nil)
+      local json = codec.decode(saved(plan, "x.snapshot.json"))
       assert.same(json, got)
       for _, s in ipairs(got.segments) do -- blocks fill their segment
         local bytes = 0

@@ -152,7 +152,7 @@ describe("swapping", function()
     local page, list = require "mrt.plan.report.html" (plan), plan:transfers()
     assert.equal(#list, select(2, page:gsub("<title>[^<]*T_swap", "")))
     assert.matches("T_swap <= T_compute holds for %d+\nstall", plan:text())
-    local json = require "dkjson".decode(require "mrt.plan.report.json" (plan))
+    local json = require "mrt.util.json".decode(require "mrt.plan.report.json" (plan))
     assert.equal(plan.swapped, json.swapped)
     for i, c in ipairs(list) do
       for _, field in ipairs { "lane", "name", "value", "swapped", "bytes", "start", "wait" } do

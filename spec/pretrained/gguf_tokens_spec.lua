@@ -3,7 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local dkjson = require "dkjson"
+local codec = require "mrt.util.json"
 local files = require "support.files"
 local pieces = require "mrt.pretrained.gguf.pieces"
 local pre = require "mrt.pretrained.gguf.pre"
@@ -24,7 +24,7 @@ end
 local function folder(list)
   local path = files.folder()
   for name, content in pairs(list) do
-    files.write(path .. "/" .. name, type(content) == "table" and dkjson.encode(content) or content)
+    files.write(path .. "/" .. name, type(content) == "table" and codec.encode(content) or content)
   end
   return path
 end
@@ -131,7 +131,7 @@ describe("a tokenizer in GGUF", function()
     assert.equal("llama", keys["tokenizer.ggml.model"])
     assert.equal(1, keys["tokenizer.ggml.bos_token_id"])
     assert.is_true(keys["tokenizer.ggml.add_bos_token"])
-    local json = dkjson.decode(assert(text.json(keys)))
+    local json = codec.decode(assert(text.json(keys)))
     assert.same({ "\u{2581} a", "\u{2581} ab", "\u{2581}a b", "a b" }, json.model.merges)
     assert.equal(4, json.model.vocab["\u{2581}a"])
     assert.is_nil(json.model.vocab["[PAD10]"])

@@ -5,7 +5,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local families = require "mrt.pretrained.families"
 local files = require "support.files"
 local golden = dofile "spec/pretrained/golden_peft.lua"
@@ -45,9 +45,9 @@ end
 local function folders_of(name, changes, lacking)
   local case, folder, adapter = golden[name], files.folder(), files.folder()
   files.write(folder .. "/config.json", case.config)
-  local said, tensors = dkjson.decode(case.adapter), {}
+  local said, tensors = json.decode(case.adapter), {}
   for key, value in pairs(changes or {}) do said[key] = value end
-  files.write(adapter .. "/adapter_config.json", dkjson.encode(said))
+  files.write(adapter .. "/adapter_config.json", json.encode(said))
   for key, shape in pairs(case.shapes) do
     if not (lacking and key:find(lacking)) then tensors[key] = numbers(key, shape) end
   end
@@ -58,7 +58,7 @@ end
 -- A model of the case without a file of weights.
 local function model_of(name, folder)
   local load = require "mrt.pretrained.load"
-  local config = dkjson.decode(golden[name].config)
+  local config = json.decode(golden[name].config)
   local family, settings = load.settings(folder .. "/config.json", config, load.options {})
   local model = (family.make or nn.Decoder)(settings)
   rawset(model, "family", family.model_type)

@@ -2,7 +2,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local codec = require "mrt.util.json"
 local files = require "support.files"
 local mrt = require "mrt"
 
@@ -59,7 +59,7 @@ end)
 
 local function read_golden()
   local file <close> = assert(io.open "spec/text/golden.json", "spec/text/golden.json")
-  return dkjson.decode(file:read "a")
+  return codec.decode(file:read "a")
 end
 
 -- base64 of golden.json

@@ -3,7 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local files = require "support.files"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 
@@ -27,7 +27,7 @@ local function bits(parts)
   for name, part in pairs(parts) do
     for key, value in pairs(part:state()) do
       local text = mrt.is_tensor(value) and value:bytes()
-        or dkjson.encode(value, { keyorder = { "signature", "key", "runs" } })
+        or json.encode(value, { order = { "signature", "key", "runs" } })
       list[#list + 1] = ("%s.%s=%s"):format(name, key, text)
     end
   end
@@ -164,9 +164,9 @@ describe("a snapshot without checksums", function()
     assert.equal(2, kept:resume())
     assert.equal(at[2], bits(parts))
     local function state(change)
-      local about = dkjson.decode(metadata.state)
+      local about = json.decode(metadata.state)
       change(about)
-      return { state = dkjson.encode(about) }
+      return { state = json.encode(about) }
     end
     for why, changed in pairs {
       ["ranks cannot"] = { ranks = "abc" }, ["ranks cannot "] = { pieces = "1e18" },

@@ -161,7 +161,7 @@ describe("a trace", function()
       return loss
     end):plan(mrt.ones(3, 4))
     assert.is_true(plan:save(path))
-    local trace = require "dkjson".decode(files.read(path))
+    local trace = require "mrt.util.json".decode(files.read(path))
     local slices, at = {}, 0
     for _, e in ipairs(trace.traceEvents) do
       if e.ph == "X" then

@@ -16,7 +16,7 @@
 
 local core = require "mrt.core"
 local save = require "mrt.plan.report.save"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 
 local SIZES = { cpu = { 4, 4096, 1 << 16, 1 << 20, 1 << 24, 1 << 26 },
   cuda = { 1 << 24, 1 << 26, 1 << 28 } }
@@ -120,11 +120,11 @@ end
 -- Beside what FILE has already.
 local function save_rows(o, rows)
   local file = io.open(o.json)
-  local all = file and dkjson.decode(file:read "a") or {}
+  local all = file and json.decode(file:read "a") or {}
   if file then file:close() end
   all.collectives = all.collectives or {}
   table.move(rows, 1, #rows, #all.collectives + 1, all.collectives)
-  assert(save.write(o.json, dkjson.encode(all) .. "\n"))
+  assert(save.write(o.json, json.encode(all) .. "\n"))
 end
 
 local function show(times, o)

@@ -12,7 +12,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 
 local here = debug.getinfo(1, "S").source:match "^@(.*)composed%.lua$"
@@ -53,7 +53,7 @@ local function planned(row)
     core.program(), row[2], here, table.concat(words, " "))))
   local text = pipe:read "a"
   pipe:close()
-  return dkjson.decode(text:match "{.*}" or "") or { refused = text }
+  return json.decode(text:match "{.*}" or "") or { refused = text }
 end
 
 return function(what)

@@ -9,7 +9,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local function word(i) return arg[i] ~= "-" and arg[i] or nil end
@@ -52,10 +52,10 @@ if ok then
       kept = math.max(kept, v.bytes)
     end
   end
-  print(dkjson.encode { parameters = model:count(), peak = plan.peak, kept = kept,
+  print(json.encode { parameters = model:count(), peak = plan.peak, kept = kept,
     persistent = plan.persistent, transient = plan.transient, wire = plan.wire,
     planning = seconds })
 else
-  print(dkjson.encode { refused = tostring(plan):match "^[^\n]*", planning = seconds })
+  print(json.encode { refused = tostring(plan):match "^[^\n]*", planning = seconds })
 end
 os.exit(0)

@@ -19,7 +19,7 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local format = require "mrt.util.format"
 local save = require "mrt.plan.report.save"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
@@ -188,7 +188,7 @@ local function save_all(o, info, rows)
   if not o.json then return end
   local result = { device = info.libraries, isa = info.isa, date = os.date "!%Y-%m-%d",
     version = info.version, rows = rows }
-  assert(save.write(o.json, dkjson.encode(result) .. "\n"))
+  assert(save.write(o.json, json.encode(result) .. "\n"))
 end
 
 -- Measure a case, add its row to those on disk; nil when it cannot be, or not in time.

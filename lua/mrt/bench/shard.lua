@@ -24,7 +24,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 local save = require "mrt.plan.report.save"
 
@@ -66,7 +66,7 @@ local function train(n, policy, variant, steps)
   local file = path .. ".safetensors"
   local text = output_of("launch --no-prefix -n %d '%sshard_rank.lua' %s %s %d '%s'", n,
     here, policy, variant, steps, file)
-  local result = assert(dkjson.decode(text))
+  local result = assert(json.decode(text))
   result.weights = assert(mrt.load(file))
   os.remove(file)
   os.remove(path)
@@ -152,7 +152,7 @@ local function paper()
   print(("\nper rank of %d, planned: scaled to 7.5e9 parameters"):format(RANKS))
   print "stage   GB   paper    off       sent"
   for stage = 0, 3 do
-    local plan = assert(dkjson.decode(output_of("plan --ranks %d --json '%sshard_paper.lua' %d",
+    local plan = assert(json.decode(output_of("plan --ranks %d --json '%sshard_paper.lua' %d",
       RANKS, here, stage)))
     local parameters = tonumber(plan.name:match "%d+")
     local row = { stage = stage, parameters = parameters, persistent = plan.persistent,
@@ -197,5 +197,5 @@ return function(...)
   print(("%s, %d threads; %d steps"):format(info.isa, info.threads, o.steps))
   local result = { isa = info.isa, threads = info.threads, version = info.version,
     steps = o.steps, rows = compare_all(o), paper = paper() }
-  if o.json then assert(save.write(o.json, dkjson.encode(result) .. "\n")) end
+  if o.json then assert(save.write(o.json, json.encode(result) .. "\n")) end
 end

@@ -9,7 +9,7 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local which, variant, path = arg[1], arg[2], arg[4]
@@ -90,5 +90,5 @@ local result = { parameters = model:count(), losses = losses, peak = plan.peak,
   taken = comm:allgather { taken - other }, sent = comm:allgather { sent } }
 if comm.rank == 0 then
   assert(mrt.save(path, weights))
-  print(dkjson.encode(result))
+  print(json.encode(result))
 end

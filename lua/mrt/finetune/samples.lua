@@ -13,7 +13,7 @@
 --- SPDX-License-Identifier: MIT
 
 local chat = require "mrt.finetune.chat"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 
 local samples = {}
 
@@ -155,13 +155,9 @@ local function kind_of(self, value)
 end
 
 local function decode(text)
-  local ok, value, after, problem = pcall(dkjson.decode, text)
-  if not ok then return nil, "JSON of too many levels" end
-  if problem then return nil, "no JSON: " .. tostring(problem):match "^[^\n]*" end
-  if text:find("%S", after) then
-    return nil, ("no JSON: something follows at column %d"):format(after)
-  end
-  return value
+  local value, problem = json.decode(text)
+  if not problem then return value end
+  return nil, problem:find "^JSON of" and problem or "no " .. problem
 end
 
 local function message_of(raised)

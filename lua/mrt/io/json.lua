@@ -9,8 +9,10 @@ local plain = {}
 
 local types = { number = true, string = true, boolean = true, table = true }
 
---- Make ready for JSON, which keeps 14 digits of a float: floats go as text with all
---- their bits.
+local function hex(c) return ("%02x"):format(c:byte()) end
+
+--- Make ready for JSON, which has no number that is not finite and no bytes: floats go as
+--- text with all their bits, strings that are no UTF-8 byte by byte.
 ---
 --- Raises: what is no plain value, by its name.
 ---@param value any
@@ -22,6 +24,9 @@ function plain.pack(value, name)
       :format(name, options.show(value)))
   end
   if math.type(value) == "float" then return ("float %a"):format(value) end
+  if type(value) == "string" and not utf8.len(value) then
+    return "bytes " .. (value:gsub(".", hex))
+  end
   if type(value) ~= "table" then return value end
   local out = {}
   for k, v in pairs(value) do out[k] = plain.pack(v, ("%s.%s"):format(name, k)) end
@@ -31,13 +36,17 @@ end
 local odd = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0,
   ["-nan"] = 0 / 0 }
 
+local function byte_of(digits) return string.char(tonumber(digits, 16)) end
+
 --- What pack has been given.
 ---@param value any
 ---@return any
 function plain.unpack(value)
   if type(value) == "string" then
     local digits = value:match "^float (.*)$"
-    return digits and (odd[digits] or tonumber(digits)) or value
+    if digits then return odd[digits] or tonumber(digits) or value end
+    local bytes = value:match "^bytes (%x+)$"
+    return bytes and (bytes:gsub("%x%x", byte_of)) or value
   end
   if type(value) ~= "table" then return value end
   local out = {}
@@ -58,15 +67,6 @@ function plain.alike(a, b)
     if a[k] == nil then return false end
   end
   return true
-end
-
---- What a text of JSON says.
----@param text string?
----@return any value  nil: it says nothing, or too deep a thing
-function plain.decode(text)
-  if type(text) ~= "string" then return nil end
-  local ok, value = pcall(require "dkjson".decode, text)
-  return ok and value or nil
 end
 
 return plain

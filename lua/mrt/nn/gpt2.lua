@@ -8,7 +8,7 @@
 local core = require "mrt.core"
 local file = require "mrt.io.file"
 local GPT = require "mrt.nn.gpt"
-local json = require "mrt.io.json"
+local json = require "mrt.util.json"
 local options = require "mrt.util.options"
 
 -- Their name within a block -> ours, and whether the matrix is turned.

@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local file = require "mrt.io.file"
+local json = require "mrt.util.json"
 
 local folder = {}
 
@@ -20,11 +21,6 @@ local function strip(value, null)
   return setmetatable(value, { __jsontype = meta.__jsontype, nulls = nulls })
 end
 
-local function decode(text)
-  local dkjson = require "dkjson"
-  return strip(dkjson.decode(text, 1, dkjson.null), dkjson.null)
-end
-
 --- Read a JSON object.  What is null is absent, and `nulls` of the metatable of the
 --- table that it was in has its name.
 ---@param path string
@@ -37,9 +33,11 @@ function folder.json(path)
   if #text > LARGEST then
     return nil, ("%s: %d bytes, at most %d wanted"):format(path, #text, LARGEST), "data"
   end
-  local ok, value = pcall(decode, text)
-  if not ok or type(value) ~= "table" then return nil, path .. ": no JSON object", "data" end
-  return value
+  local value, why = json.decode(text, { null = json.null })
+  if type(value) ~= "table" then
+    return nil, path .. ": no JSON object" .. (why and " (" .. why .. ")" or ""), "data"
+  end
+  return strip(value, json.null)
 end
 
 --- The names within a folder, as a set; nil: it cannot be read.

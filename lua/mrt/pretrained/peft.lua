@@ -8,7 +8,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local config = require "mrt.pretrained.peft_config"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local families = require "mrt.pretrained.families"
 local file = require "mrt.io.file"
 local lora = require "mrt.nn.lora"
@@ -211,7 +211,7 @@ local function usual(found, field)
     counts[value] = (counts[value] or 0) + 1
     if not best or counts[value] > counts[best] then best = value end
   end
-  local others = setmetatable({}, { __jsontype = "object" })
+  local others = json.object {}
   for _, one in ipairs(found) do
     if one[field] ~= best then others[one.theirs] = one[field] end
   end
@@ -274,8 +274,8 @@ end
 function peft.save(model, path)
   local family = family_of("save_adapter", model)
   local found, tensors, list = collect(model, family)
-  local text = dkjson.encode(config_of(model, found, list, dropout_of(model)),
-    { indent = true })
+  local text = json.encode(config_of(model, found, list, dropout_of(model)),
+    { indent = 2 })
   core.make_folders(path)
   local ok, message, code = mrt.save(path .. "/adapter_model.safetensors", tensors,
     { format = "pt" })

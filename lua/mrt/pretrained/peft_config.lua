@@ -6,7 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local json = require "mrt.io.json"
+local json = require "mrt.util.json"
 local options = require "mrt.util.options"
 
 local config = {}
@@ -113,8 +113,10 @@ end
 function config.read(path)
   local text, message, code = core.read_file(path)
   if not text then return nil, message, code end
-  local c = json.decode(text)
-  if type(c) ~= "table" then return nil, path .. ": no JSON object", "data" end
+  local c, why = json.decode(text)
+  if type(c) ~= "table" then
+    return nil, path .. ": no JSON object" .. (why and " (" .. why .. ")" or ""), "data"
+  end
   local problem, ranks, alphas = problem_of(c), nil, nil
   if not problem then ranks, problem = read_pattern(c, "rank_pattern", is_size, "a size") end
   if ranks then

@@ -8,9 +8,8 @@
 
 local core = require "mrt.core"
 local Bucket = require "mrt.shard.bucket"
-local dkjson = require "dkjson"
 local file = require "mrt.io.file"
-local json = require "mrt.io.json"
+local json = require "mrt.util.json"
 local shard = require "mrt.shard"
 
 local op = core.op
@@ -54,7 +53,7 @@ function pieces.save(path, parts, token)
     end
     about[name] = { from = from, to = to, shape = v:get_shape(), dtype = v:get_dtype() }
   end
-  return file.save(path, tensors, { ["mrt.pieces"] = dkjson.encode(about),
+  return file.save(path, tensors, { ["mrt.pieces"] = json.encode(about),
     token = token })
 end
 
@@ -97,7 +96,7 @@ end
 
 -- What a file says of variables; nil: nothing that holds.
 local function read_about(f)
-  local about = json.decode(f.metadata["mrt.pieces"])
+  local about = json.decode(f.metadata["mrt.pieces"] or "")
   if type(about) ~= "table" then return nil end
   for name, own in pairs(about) do
     if not is_held(f, name, own) then return nil end

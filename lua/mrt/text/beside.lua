@@ -6,6 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local json = require "mrt.util.json"
 
 local beside = {}
 
@@ -25,9 +26,9 @@ local function read_json(path)
   local text, message, code = core.read_file(path)
   if not text then return nil, message, code end
   if #text > largest_text then return nil, path .. ": larger than any such file", "data" end
-  local fine, value, _, why = pcall(require "dkjson".decode, text, 1, nil, nil)
-  if not fine or type(value) ~= "table" then
-    return nil, ("%s: %s"):format(path, fine and why or "no JSON of an object"), "data"
+  local value, why = json.decode(text)
+  if type(value) ~= "table" then
+    return nil, ("%s: %s"):format(path, why or "no JSON of an object"), "data"
   end
   return value
 end

@@ -5,15 +5,15 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local dkjson = require "dkjson"
 local file = require "mrt.io.file"
+local json = require "mrt.util.json"
 local pre = require "mrt.pretrained.gguf.pre"
 local tokens = require "mrt.pretrained.gguf.tokens"
 
 local gguf = {}
 
 local SPACE <const> = "\u{2581}"
-local null = dkjson.null
+local null = json.null
 
 -- Keys of a tokenizer.
 local function key(metadata, name) return metadata["tokenizer.ggml." .. name] end
@@ -39,7 +39,7 @@ local function added_tokens(texts, kinds)
         rstrip = false, normalized = false, special = kind == tokens.CONTROL }
     end
   end
-  return setmetatable(list, { __jsontype = "array" })
+  return json.array(list)
 end
 
 -- What is put before and behind a text.
@@ -73,7 +73,7 @@ end
 local plain = { [tokens.NORMAL] = true, [tokens.UNKNOWN] = true, [tokens.BYTE] = true }
 
 local function vocab_of(texts, kinds)
-  local vocab = setmetatable({}, { __jsontype = "object" })
+  local vocab = json.object {}
   for i, text in ipairs(texts) do
     if plain[kinds[i]] and not vocab[text] then vocab[text] = i - 1 end
   end
@@ -93,7 +93,7 @@ local function of_bytes(metadata, texts, kinds)
     decoder = { type = "ByteLevel", add_prefix_space = true, trim_offsets = true,
       use_regex = true },
     model = { type = "BPE", vocab = vocab_of(texts, kinds), ignore_merges = ignore,
-      merges = setmetatable(merges, { __jsontype = "array" }) } }
+      merges = json.array(merges) } }
 end
 
 -- ---- sentencepiece -----------------------------------------------------------------
@@ -118,7 +118,7 @@ local function merges_of(texts, kinds, scores, vocab)
     return p[4] < q[4]
   end)
   for i, merge in ipairs(list) do list[i] = merge[1] .. " " .. merge[2] end
-  return setmetatable(list, { __jsontype = "array" })
+  return json.array(list)
 end
 
 local function spaces(prefix)
@@ -165,7 +165,9 @@ function gguf.json(metadata)
   if not out then return nil, message end
   out.version, out.truncation, out.padding = "1.0", null, null
   out.added_tokens = added_tokens(texts, kinds)
-  return dkjson.encode(out)
+  local ok, text = pcall(json.encode, out)
+  if not ok then return nil, "tokens: " .. text.message end
+  return text
 end
 
 local names = { bos = "bos", eos = "eos", pad = "padding", unk = "unknown" }

@@ -3,7 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local plain = require "mrt.io.json"
+local json = require "mrt.util.json"
 local together = require "mrt.communicator.sync"
 
 local saved = {}
@@ -51,6 +51,11 @@ end
 ---@field token string?    of all files of this snapshot
 ---@field summed boolean   its files have checksums
 
+-- What a rank's file says beside tensors; nil: nothing.
+local function state_of(metadata, rank)
+  return json.decode(rank > 0 and metadata["state." .. rank] or metadata.state or "")
+end
+
 --- Read a snapshot's file.
 ---
 --- Returns nil: it cannot be read, is damaged, or is of other ranks.
@@ -71,7 +76,7 @@ function saved.read(path)
     return refuse("saved by %d ranks, each at a place of its own; this is rank %d", ranks,
       rank)
   end
-  local about = plain.decode(rank > 0 and metadata["state." .. rank] or metadata.state)
+  local about = state_of(metadata, rank)
   local problem = problem_of(about)
   if problem then return refuse("%s", problem) end
   return { tensors = tensors, about = about, pieces = pieces, token = metadata.token,

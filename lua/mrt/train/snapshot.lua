@@ -35,8 +35,8 @@
 
 local mrt = require "mrt"
 local core = require "mrt.core"
-local dkjson = require "dkjson"
 local options = require "mrt.util.options"
+local json = require "mrt.util.json"
 local plain_values = require "mrt.io.json"
 local pieces = require "mrt.shard.pieces"
 local saved = require "mrt.train.saved"
@@ -92,9 +92,9 @@ end
 -- same, any number of ranks can go on from it.
 local function metadata_of(states)
   local out = { ["mrt.snapshot"] = saved.FORMAT, state = states[1] }
-  local first, differ = dkjson.decode(states[1]), false
+  local first, differ = json.decode(states[1]), false
   for r = 2, #states do
-    differ = differ or not plain_values.alike(first, (dkjson.decode(states[r])))
+    differ = differ or not plain_values.alike(first, json.decode(states[r]))
   end
   for r = 2, differ and #states or 0 do out["state." .. r - 1] = states[r] end
   if differ then out.ranks = tostring(#states) end
@@ -152,7 +152,7 @@ local function collect(self, step)
   end
   local variables, plain = split(self.parts)
   local whole, parts = pieces.split(variables)
-  return { whole = whole, parts = parts, text = dkjson.encode { step = step,
+  return { whole = whole, parts = parts, text = json.encode { step = step,
     random = mrt.get_rng_state(), parts = plain_values.pack(plain, "parts") } }
 end
 

@@ -5,7 +5,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local files = require "support.files"
 local families = require "mrt.pretrained.families"
 local mrt = require "mrt"
@@ -45,7 +45,7 @@ local function folder_of(case, change)
   end
   for i, row in ipairs(case.tensors) do tensors[row[1]] = weight(row[1], i - 1, row[2]) end
   if change then change(tensors, config) end
-  files.write(path .. "/config.json", dkjson.encode(config))
+  files.write(path .. "/config.json", json.encode(config))
   assert(mrt.save(path .. "/model.safetensors", tensors))
   return path
 end

@@ -5,7 +5,7 @@
 --
 -- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 local generation = require "mrt.cli.generation"
 
@@ -106,7 +106,8 @@ function commands.help() print(help) end
 
 function commands.save(self, path)
   if path == "" then return generation.complain("chat", "/save FILE wanted") end
-  local text = dkjson.encode({ messages = self.messages }, { keyorder = { "role", "content" } })
+  local text = json.encode({ messages = self.messages },
+    { order = { "role", "content" }, lossy = true })
   local file, message = io.open(path, "a")
   local ok = file
   if file then ok, message = file:write(text, "\n") end

@@ -14,7 +14,7 @@ local cases = require "mrt.plan.report.cases"
 local compile = require "mrt.compile"
 local core = require "mrt.core"
 local device = require "mrt.device"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 
 local MOST_RANKS <const> = 1 << 20
@@ -203,7 +203,7 @@ end
 local function write_figures(options, found)
   local file <close>, message = io.open(options.figures, "w")
   local ok = file
-  if file then ok, message = file:write(dkjson.encode(found)) end
+  if file then ok, message = file:write(json.encode(found, { lossy = true })) end
   return ok and 0 or complain("%s", message)
 end
 

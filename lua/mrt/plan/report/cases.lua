@@ -6,7 +6,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 
 local cases = {}
 
@@ -52,7 +52,7 @@ function cases.plan(list, common, script)
     end
     local text, said = output_of(words, path)
     os.remove(path)
-    local found = dkjson.decode(text)
+    local found = json.decode(text)
     first = first or said
     entries[i] = { name = case.name, message = not found and reason(said) or nil }
     if found and found.message then

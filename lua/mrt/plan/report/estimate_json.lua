@@ -28,7 +28,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 
 local order = { "schema", "estimate", "models", "name", "title", "nominal", "layers",
   "dim", "heads", "head", "batch", "lr", "context", "vocab", "parameters", "tokens",
@@ -42,5 +42,5 @@ local order = { "schema", "estimate", "models", "name", "title", "nominal", "lay
 return function(name, values)
   local out = { schema = "mrt.estimate/1", estimate = name }
   for key, value in pairs(values) do out[key] = value end
-  return dkjson.encode(out, { keyorder = order })
+  return json.encode(out, { order = order })
 end

@@ -62,8 +62,7 @@
 --- SPDX-License-Identifier: MIT
 
 local about = require "mrt.plan.report.about"
-local dkjson = require "dkjson"
-local format = require "mrt.util.format"
+local json = require "mrt.util.json"
 local pool = require "mrt.plan.caching_allocator"
 local roles = require "mrt.plan.report.roles"
 
@@ -80,18 +79,6 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "reserved", "wasted", "calls", "segments", "device" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
--- Names of figures, in one order.
-local function add_names(names, t)
-  local own = {}
-  for name, value in pairs(t) do
-    if type(name) == "string" then own[#own + 1] = name end
-    if type(value) == "table" then add_names(names, value) end
-  end
-  table.sort(own)
-  table.move(own, 1, #own, #names + 1, names)
-  return names
-end
-
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
   "micro_batches", "micro_batch", "batch", "accumulators", "gathered",
   "lower_bound", "order_free_bound", "working_set", "kept_peak", "compressed",
@@ -104,10 +91,10 @@ local of_host = { "hosted", "staging", "hosted_in", "hosted_out" }
 local function with_operands(steps, operands)
   for i, step in ipairs(steps) do
     step.reads, step.writes = operands[i].reads, operands[i].writes
-    setmetatable(step.reads, { __jsontype = "array" })
-    setmetatable(step.writes, { __jsontype = "array" })
+    json.array(step.reads)
+    json.array(step.writes)
   end
-  return setmetatable(steps, { __jsontype = "array" })
+  return json.array(steps)
 end
 
 ---@param plan mrt.Plan
@@ -119,14 +106,12 @@ return function(plan)
   for _, key in ipairs(plain) do out[key] = plan[key] end
   for _, key in ipairs(plan.hosted > 0 and of_host or {}) do out[key] = plan[key] end
   out.pool.microseconds = nil -- the same plan gives the same file
-  out.at_peak = setmetatable(roles.sums(values, plan.peak_step),
-    { __jsontype = "object" })
+  out.at_peak = json.object(roles.sums(values, plan.peak_step))
   out.next_peak = about.next_peak(steps, plan.peak_step)
   for _, v in ipairs(values) do v.kind, v.id, v.accumulator, v.gathered = nil, nil, nil, nil end
-  out.values = setmetatable(values, { __jsontype = "array" })
+  out.values = json.array(values)
   out.steps = with_operands(steps, plan:operands())
-  out.tiers = setmetatable(plan:tiers(), { __jsontype = "array" })
-  out.transfers = setmetatable(plan:transfers(), { __jsontype = "array" })
-  local names = add_names(table.move(order, 1, #order, 1, {}), plan.device)
-  return format.utf8(dkjson.encode(out, { keyorder = names })) .. "\n"
+  out.tiers = json.array(plan:tiers())
+  out.transfers = json.array(plan:transfers())
+  return json.encode(out, { order = order, lossy = true }) .. "\n"
 end

@@ -15,7 +15,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 local roles = require "mrt.plan.report.roles"
 
@@ -94,13 +94,15 @@ function lock.of(plan, about)
   return out
 end
 
+local ENTRY <const> = { "file", "code", "role", "bytes", "seconds" }
+
 -- JSON with a line for each entry, so that two are told apart by diff.
 ---@param found table  of lock.of
 ---@return string
 function lock.text(found)
   local lines = {}
   local function line(name, value)
-    lines[#lines + 1] = ('  "%s": %s'):format(name, dkjson.encode(value))
+    lines[#lines + 1] = ('  "%s": %s'):format(name, json.encode(value, { lossy = true }))
   end
   for _, name in ipairs { "schema", "script", "device", "ranks" } do line(name, found[name]) end
   for _, name in ipairs(figures) do line(name, found[name]) end
@@ -108,8 +110,8 @@ function lock.text(found)
   for _, name in ipairs { "bytes", "time" } do
     local field, entries = name == "time" and "seconds" or "bytes", {}
     for i, e in ipairs(found[name]) do
-      entries[i] = "    " .. dkjson.encode({ file = e.file, code = e.code, role = e.role,
-        [field] = e[field] }, { keyorder = { "file", "code", "role", "bytes", "seconds" } })
+      entries[i] = "    " .. json.encode({ file = e.file, code = e.code, role = e.role,
+        [field] = e[field] }, { order = ENTRY, lossy = true })
     end
     lines[#lines + 1] = ('  "%s": [\n%s\n  ]'):format(name, table.concat(entries, ",\n"))
   end
@@ -145,8 +147,8 @@ end
 function lock.read(path)
   local text, message = core.read_file(path)
   if not text then return nil, message end
-  local ok, found = pcall(dkjson.decode, text, 1, nil)
-  if not ok or type(found) ~= "table" then return nil, path .. ": not JSON" end
+  local found = json.decode(text, { unique = true })
+  if type(found) ~= "table" then return nil, path .. ": not JSON" end
   if found.schema ~= SCHEMA then
     return nil, ("%s: a lock of version %s wanted, got %s; lock it anew with --lock"):format(path,
       SCHEMA, type(found.schema) == "string" and found.schema or "something else")

@@ -5,12 +5,11 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
-local format = require "mrt.util.format"
+local json = require "mrt.util.json"
 local snapshot = require "mrt.plan.report.snapshot_data"
 
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
-  return format.utf8(dkjson.encode(snapshot(plan))) .. "\n"
+  return json.encode(snapshot(plan), { lossy = true }) .. "\n"
 end

@@ -7,8 +7,10 @@
 --- SPDX-License-Identifier: MIT
 
 local about = require "mrt.plan.report.about"
-local dkjson = require "dkjson"
-local format = require "mrt.util.format"
+local json = require "mrt.util.json"
+
+local order = { "displayTimeUnit", "traceEvents", "name", "cat", "ph", "pid", "tid", "ts", "dur",
+  "args", "line", "flops", "bytes" }
 
 local lanes = { "forward", "again", "gradient", "update" }
 
@@ -44,8 +46,6 @@ return function(plan)
       ts = now * 1e6, args = { bytes = step.live } }
     now = now + seconds
   end
-  local text = dkjson.encode({ displayTimeUnit = "ms", traceEvents = events },
-    { keyorder = { "displayTimeUnit", "traceEvents", "name", "cat", "ph", "pid",
-      "tid", "ts", "dur", "args", "line", "flops", "bytes" } })
-  return format.utf8(text) .. "\n"
+  return json.encode({ displayTimeUnit = "ms", traceEvents = events },
+    { order = order, lossy = true }) .. "\n"
 end

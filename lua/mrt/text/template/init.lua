@@ -56,8 +56,8 @@ end
 local render_options = { now = options.none }
 
 ---@class mrt.TemplateValues: {[string]: any}  strings, numbers, booleans, lists, and maps by
----  name, whose order is that of `__jsonorder` in their metatables (as dkjson and
----  `mrt.text.json` give it), else that of the names; `mrt.text.none` is None
+---  name, whose order is that of `__jsonorder` in their metatables (as
+---  `mrt.text.json` gives it), else that of the names; `mrt.text.none` is None
 
 --- Write the text.
 ---

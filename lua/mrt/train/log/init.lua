@@ -17,7 +17,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local dkjson = require "dkjson"
+local json = require "mrt.util.json"
 local options = require "mrt.util.options"
 local page = require "mrt.train.log.page"
 local save = require "mrt.plan.report.save"
@@ -37,11 +37,12 @@ local function word(value)
   return value > 0 and "inf" or "-inf"
 end
 
+local order = { "run", "step", "time", "seconds", "loss" }
+
 local function encode(record)
   local out = {}
   for name, value in pairs(record) do out[name] = word(value) end
-  return dkjson.encode(out, { keyorder = { "run", "step", "time", "seconds",
-    "loss" } }) .. "\n"
+  return json.encode(out, { order = order, lossy = true }) .. "\n"
 end
 
 --- Read a log: what is known of the run, and a record for each step.  A line
@@ -57,7 +58,7 @@ function log.read(folder)
   if not text then return nil, message end
   local run, records = {}, {}
   for line in text:gmatch "[^\n]+" do
-    local value = dkjson.decode(line)
+    local value = json.decode(line)
     if type(value) ~= "table" then break end
     if type(value.run) == "table" then
       run = value.run
