@@ -3,7 +3,8 @@
  * First those that are found as they are, then, in what the normalizers make of
  * the rest, those that are to be normalised.  The leftmost is found, of those
  * that begin at one place the longest.  lstrip and rstrip take the white space
- * beside, single_word wants no letter there.
+ * beside, single_word wants no letter there.  Of tokens that normalizers make
+ * the same the first is meant.
  *
  * SPDX-License-Identifier: MIT */
 #include "text/normal.h"
@@ -25,12 +26,14 @@ mrt_status mrt_added_put(mrt_tokenizer *t, const mrt_added_token *token) {
 
 /* ---- tries --------------------------------------------------------------- */
 
-/* What normalizers make of a token, in the arena. */
-static mrt_status normal_key(mrt_tokenizer *t, mrt_slice *key) {
-  bool moved;
-  MRT_TRY(mrt_normalise(t, *key, key, &moved));
-  *key = mrt_slice_copy(&t->arena, key->at, key->size);
-  return key->at ? MRT_OK : mrt_nomem(&t->ctx->error);
+/* What normalizers make of it, in the arena. */
+static mrt_status normalise_token(mrt_tokenizer *t, mrt_added_token *k) {
+  mrt_slice key;
+  size_t head = 0;
+  if (!k->normalized) return k->normal = k->content, MRT_OK;
+  MRT_TRY(mrt_normalise(t, k->content, &key, &head));
+  k->normal = mrt_slice_copy(&t->arena, key.at, key.size);
+  return k->normal.at ? MRT_OK : mrt_nomem(&t->ctx->error);
 }
 
 /* Of tokens that are normalised or not; without the special ones? */
@@ -41,22 +44,23 @@ static mrt_status make_trie(mrt_tokenizer *t, mrt_trie *trie, bool normalized,
   mrt_trie_entry *e = mrt_calloc(t->ctx->allocator, 1, bytes);
   if (!e) return mrt_nomem(&t->ctx->error);
   mrt_status status = MRT_OK;
-  for (int i = 0; i < a->count && !status; i++) {
+  for (int i = 0; i < a->count; i++) {
     const mrt_added_token *k = &a->list[i];
     if (k->normalized != normalized || (plain && k->special)) continue;
-    mrt_slice key = k->content;
-    if (normalized) status = normal_key(t, &key);
-    if (key.size && !status) e[n++] = (mrt_trie_entry){ key, i };
+    if (k->normal.size) e[n++] = (mrt_trie_entry){ k->normal, a->count - i };
   }
   *any = n > 0;
-  if (!status && n)
-    status = mrt_trie_make(trie, &t->arena, &t->ctx->error, e, n);
+  if (n) status = mrt_trie_make(trie, &t->arena, &t->ctx->error, e, n);
   mrt_release(t->ctx->allocator, e, bytes);
   return status;
 }
 
 mrt_status mrt_added_prepare(mrt_tokenizer *t) {
   mrt_added *a = &t->added;
+  for (int i = 0; i < a->count; i++) {
+    MRT_TRY(normalise_token(t, &a->list[i]));
+    t->said[a->list[i].id] = a->list[i].normal;
+  }
   MRT_TRY(make_trie(t, &a->raw, false, false, &a->any_raw));
   MRT_TRY(make_trie(t, &a->normal, true, false, &a->any_normal));
   MRT_TRY(make_trie(t, &a->raw_plain, false, true, &a->any_raw_plain));
@@ -92,8 +96,9 @@ static bool look_at(const mrt_added *a, const mrt_trie *trie, mrt_slice text,
   int32_t i = mrt_trie_longest(trie, text.at + at, text.size - at, &size);
   if (i < 0) return false;
   *next = at + size;
-  f->token = &a->list[i], f->begin = at, f->end = at + size;
+  f->token = &a->list[a->count - i], f->begin = at, f->end = at + size;
   if (f->token->single_word && !stands_alone(text, at, at + size)) return false;
+  if (f->token->lstrip && at < last) f->begin = last;
   while (f->token->lstrip && f->begin > last) {
     size_t back = before(text.at, f->begin);
     if (!mrt_is_space(mrt_utf8_get(text.at + f->begin - back, &n))) break;
@@ -102,7 +107,7 @@ static bool look_at(const mrt_added *a, const mrt_trie *trie, mrt_slice text,
   while (f->token->rstrip && f->end < text.size &&
          mrt_is_space(mrt_utf8_get(text.at + f->end, &n)))
     f->end += n;
-  return true;
+  return f->begin < f->end; /* or another has taken it */
 }
 
 /* The next token from `from` on, of a text that is free from `last` on. */
@@ -133,14 +138,14 @@ static mrt_status encode(mrt_tokenizer *t, const mrt_word_text *w, bool plain,
   size_t last = 0, from = 0;
   mrt_found f;
   while (trie && find(&t->added, trie, text, &from, last, &f)) {
-    mrt_word_text part = { w->at + last, f.begin - last, w->first && last == 0,
-                           w->bare && last == 0 };
+    mrt_word_text part = { w->at + last, f.begin - last,
+                           mrt_head_from(w->head, last), w->bare && last == 0 };
     if (f.begin > last) MRT_TRY(rest(t, &part, plain));
     MRT_TRY(mrt_ids_put(t->ctx, &t->ids, f.token->id));
     last = f.end;
   }
-  mrt_word_text part = { w->at + last, w->size - last, w->first && last == 0,
-                         w->bare && last == 0 };
+  mrt_word_text part = { w->at + last, w->size - last,
+                         mrt_head_from(w->head, last), w->bare && last == 0 };
   return last < w->size ? rest(t, &part, plain) : MRT_OK;
 }
 
@@ -152,10 +157,11 @@ static mrt_status split(mrt_tokenizer *t, const mrt_word_text *w, bool plain) {
 static mrt_status normalise(mrt_tokenizer *t, const mrt_word_text *w,
                             bool plain) {
   const mrt_added *a = &t->added;
-  bool any = plain ? a->any_normal_plain : a->any_normal, moved = false;
+  bool any = plain ? a->any_normal_plain : a->any_normal;
   mrt_slice text = { w->at, w->size };
-  MRT_TRY(mrt_normalise(t, text, &text, &moved));
-  mrt_word_text normal = { text.at, text.size, w->first && !moved, w->bare };
+  size_t head = w->head;
+  MRT_TRY(mrt_normalise(t, text, &text, &head));
+  mrt_word_text normal = { text.at, text.size, head, w->bare };
   return encode(t, &normal, plain,
                 !any    ? NULL
                 : plain ? &a->normal_plain

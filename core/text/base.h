@@ -73,6 +73,7 @@ bool mrt_is_space(uint32_t c);
 bool mrt_is_word(uint32_t c);
 bool mrt_is_numeric(uint32_t c);     /* N */
 bool mrt_is_punctuation(uint32_t c); /* P, and ASCII's symbols */
+uint32_t mrt_script_of(uint32_t c);  /* a number; 0: it is in any */
 
 /* ---- vocab.c ------------------------------------------------------------- */
 

@@ -23,39 +23,38 @@ static int32_t token_of(const mrt_tokenizer *t, const char *p, size_t n) {
   return mrt_vocab_find(&t->vocab, p, n);
 }
 
-/* The token of a character with what is written before those that do not begin
- * a word, and behind the last. */
-static int32_t marked_token(mrt_tokenizer *t, const char *p, size_t n,
-                            bool first, bool last) {
-  const mrt_bpe *b = &t->bpe;
-  char text[256];
+enum { LONGEST_MARKED = 2 * MRT_LONGEST_MARK + 4 };
+
+/* A character with what is written before those that do not begin a word, and
+ * behind the last: in `room`, if there is any. */
+static mrt_slice marked(const mrt_bpe *b, mrt_slice c, bool first, bool last,
+                        char room[LONGEST_MARKED]) {
   size_t before = first ? 0 : b->prefix.size, after = last ? b->suffix.size : 0;
-  if (before + after == 0) return token_of(t, p, n);
-  if (before + n + after > sizeof text) return -1;
-  if (before) memcpy(text, b->prefix.at, before);
-  memcpy(text + before, p, n);
-  if (after) memcpy(text + before + n, b->suffix.at, after);
-  return mrt_vocab_find(&t->vocab, text, before + n + after);
+  if (before + after == 0) return c;
+  if (before) memcpy(room, b->prefix.at, before);
+  memcpy(room + before, c.at, c.size);
+  if (after) memcpy(room + before + c.size, b->suffix.at, after);
+  return (mrt_slice){ room, before + c.size + after };
 }
 
-static bool all_bytes(const mrt_bpe *b, const char *p, size_t n) {
-  for (size_t i = 0; i < n; i++)
-    if (b->byte[(uint8_t)p[i]] < 0) return false;
+static bool all_bytes(const mrt_bpe *b, mrt_slice c) {
+  for (size_t i = 0; i < c.size; i++)
+    if (b->byte[(uint8_t)c.at[i]] < 0) return false;
   return true;
 }
 
 /* What stands for a character without a token. */
-static mrt_status put_unknown(mrt_tokenizer *t, mrt_merging *m, const char *p,
-                              size_t n, bool *unknown) {
+static mrt_status put_unknown(mrt_tokenizer *t, mrt_slice c, bool *unknown) {
   const mrt_bpe *b = &t->bpe;
-  if (b->byte_fallback && all_bytes(b, p, n)) {
-    for (size_t i = 0; i < n; i++)
-      m->token[m->count++] = b->byte[(uint8_t)p[i]];
+  mrt_merging *m = &t->merging;
+  if (b->byte_fallback && all_bytes(b, c)) {
+    for (size_t i = 0; i < c.size; i++)
+      m->token[m->count++] = b->byte[(uint8_t)c.at[i]];
     return MRT_OK;
   }
   if (b->strict) {
     size_t size;
-    int byte = mrt_byte_of_name(mrt_utf8_get(p, &size));
+    int byte = mrt_byte_of_name(mrt_utf8_get(c.at, &size));
     return mrt_fail(&t->ctx->error, MRT_EVALUE,
                     "encode: byte 0x%02x is not in the vocabulary", byte);
   }
@@ -70,8 +69,11 @@ static mrt_status put_unknown(mrt_tokenizer *t, mrt_merging *m, const char *p,
 static mrt_status put_characters(mrt_tokenizer *t, const char *p, size_t size,
                                  bool first, bool last, bool *unknown) {
   mrt_merging *m = &t->merging;
+  char room[LONGEST_MARKED];
+  size_t most = 1 + (t->bpe.byte_fallback ? t->bpe.prefix.size : 0);
   m->count = 0;
-  MRT_TRY(mrt_merging_room(t->ctx, m, size));
+  if (size > SIZE_MAX / 2 / most) return mrt_nomem(&t->ctx->error);
+  MRT_TRY(mrt_merging_room(t->ctx, m, most * size + t->bpe.suffix.size));
   for (size_t i = 0, n; i < size; i += n) {
     int32_t kept =
         t->bpe.kept ? mrt_trie_longest(t->bpe.kept, p + i, size - i, &n) : -1;
@@ -80,12 +82,14 @@ static mrt_status put_characters(mrt_tokenizer *t, const char *p, size_t size,
       continue;
     }
     n = mrt_utf8_length(p[i]);
-    int32_t token =
-        marked_token(t, p + i, n, first && i == 0, last && i + n == size);
+    mrt_slice c = marked(&t->bpe, (mrt_slice){ p + i, n }, first && i == 0,
+                         last && i + n == size, room);
+    int32_t token = c.at == room ? mrt_vocab_find(&t->vocab, c.at, c.size)
+                                 : token_of(t, c.at, c.size);
     if (token >= 0) {
       m->token[m->count++] = token, *unknown = false;
     } else {
-      MRT_TRY(put_unknown(t, m, p + i, n, unknown));
+      MRT_TRY(put_unknown(t, c, unknown));
     }
   }
   return MRT_OK;
@@ -114,14 +118,19 @@ static void add_pairs(mrt_bpe *b, mrt_slice token) {
   }
 }
 
-/* The end of the part of a word that begins at `from`. */
-static size_t next_cut(const mrt_bpe *b, const char *p, size_t n, size_t from) {
-  size_t size;
+/* The end of the part of a word that begins at `from`.  What is left out, being
+ * unknown, brings its neighbours together. */
+static size_t next_cut(mrt_tokenizer *t, const char *p, size_t n, size_t from) {
+  const mrt_bpe *b = &t->bpe;
+  size_t size, last = from;
   uint32_t before = mrt_utf8_get(p + from, &size);
   for (size_t i = from + size; i < n; i += size) {
     uint32_t c = mrt_utf8_get(p + i, &size);
-    if (!is_pair(b, before, c)) return i;
-    before = c;
+    if (!is_pair(b, before, c) &&
+        (b->unknown >= 0 || (token_of(t, p + last, i - last) >= 0 &&
+                             token_of(t, p + i, size) >= 0)))
+      return i;
+    before = c, last = i;
   }
   return n;
 }
@@ -161,7 +170,7 @@ mrt_status mrt_bpe_word(mrt_tokenizer *t, const char *p, size_t n) {
   if (n <= LONG || !b->pairs) return encode_part(t, p, n, false);
   size_t first = t->ids.count;
   for (size_t i = 0, end; i < n; i = end) {
-    end = next_cut(b, p, n, i);
+    end = next_cut(t, p, n, i);
     bool after_unknown = b->fuse_unknown && b->unknown >= 0 &&
                          t->ids.count > first &&
                          t->ids.at[t->ids.count - 1] == b->unknown;

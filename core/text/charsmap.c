@@ -109,6 +109,20 @@ static mrt_status put_grapheme(mrt_tokenizer *t, const mrt_charsmap *m,
   return MRT_OK;
 }
 
+/* What is taken away at the beginning leaves its place to what follows. */
+mrt_status mrt_head_charsmap(mrt_tokenizer *t, const mrt_normalizer *self,
+                             mrt_slice text, size_t *head) {
+  bool same;
+  mrt_chars *room = &t->accents;
+  size_t n = *head < text.size ? *head : text.size;
+  while (n < text.size && ((uint8_t)text.at[n] & 0xc0) == 0x80) n++;
+  room->size = 0;
+  MRT_TRY(
+      mrt_normalise_charsmap(t, self, (mrt_slice){ text.at, n }, room, &same));
+  *head = room->size ? room->size : 1;
+  return MRT_OK;
+}
+
 static bool is_plain(char c) { return c >= ' ' && c < 0x7f; }
 
 mrt_status mrt_normalise_charsmap(mrt_tokenizer *t, const mrt_normalizer *self,

@@ -23,6 +23,8 @@ static mrt_status name_all(mrt_tokenizer *t, const int32_t *ids, size_t count,
     if (!name)
       return mrt_fail(&t->ctx->error, MRT_EVALUE,
                       "decode: there is no token %d of %d", ids[i], t->count);
+    if (t->said[ids[i]].at)
+      name = t->said[ids[i]].at, size = t->said[ids[i]].size;
     if (skip_special && mrt_tokenizer_is_special(t, ids[i])) continue;
     if (!t->decoders && out->count)
       MRT_TRY(mrt_chars_put(t->ctx, &out->text, " ", 1));

@@ -68,7 +68,7 @@ MRT_API mrt_status mrt_tokenizer_encode(mrt_tokenizer *t, const char *text,
                                         size_t size, int flags,
                                         const int32_t **ids, size_t *count) {
   bool plain = flags & MRT_ENCODE_PLAIN, special = flags & MRT_ENCODE_SPECIAL;
-  mrt_word_text w = { text, size, true, false };
+  mrt_word_text w = { text, size, 1, false };
   t->ids.count = 0;
   MRT_TRY(add_ids(t, special ? &t->before : NULL));
   if (mrt_utf8_valid(text, size) < size) {

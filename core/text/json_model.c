@@ -27,6 +27,9 @@ static mrt_status read_bpe(const mrt_json *j, const mrt_model_text *text) {
   MRT_TRY(mrt_json_bool(j, "ignore_merges", &b->whole_words));
   MRT_TRY(mrt_json_copy(j, "continuing_subword_prefix", &b->prefix));
   MRT_TRY(mrt_json_copy(j, "end_of_word_suffix", &b->suffix));
+  if (b->prefix.size > MRT_LONGEST_MARK || b->suffix.size > MRT_LONGEST_MARK)
+    return mrt_json_fail(j, "more than %d bytes before or behind words",
+                         MRT_LONGEST_MARK);
   MRT_TRY(mrt_read_vocab(j->t, j->s, text->vocab));
   MRT_TRY(mrt_read_merges(j->t, j->s, text->merges));
   MRT_TRY(unknown_of(j, &b->unknown));

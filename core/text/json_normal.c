@@ -46,6 +46,7 @@ static mrt_status bytes(const mrt_json *j) {
 static mrt_status strip(const mrt_json *j) {
   mrt_normalizer *n;
   MRT_TRY(add(j, mrt_normalise_strip, &n));
+  n->head = mrt_head_strip;
   n->left = n->right = true;
   MRT_TRY(mrt_json_bool(j, "strip_left", &n->left));
   return mrt_json_bool(j, "strip_right", &n->right);
@@ -54,6 +55,7 @@ static mrt_status strip(const mrt_json *j) {
 static mrt_status prepend(const mrt_json *j) {
   mrt_normalizer *n;
   MRT_TRY(add(j, mrt_normalise_prepend, &n));
+  n->head = mrt_head_prepend;
   MRT_TRY(mrt_json_copy(j, "prepend", &n->text));
   return n->text.at ? MRT_OK : mrt_json_fail(j, "Prepend: no \"prepend\"");
 }
@@ -61,6 +63,7 @@ static mrt_status prepend(const mrt_json *j) {
 static mrt_status replace(const mrt_json *j) {
   mrt_normalizer *n;
   MRT_TRY(add(j, mrt_normalise_replace, &n));
+  n->head = mrt_head_replace;
   MRT_TRY(mrt_json_copy(j, "content", &n->text));
   if (!n->text.at) return mrt_json_fail(j, "Replace: no \"content\"");
   return mrt_json_pattern(j, &n->pattern);
@@ -110,6 +113,7 @@ static mrt_status precompiled(const mrt_json *j) {
   mrt_slice text;
   size_t size;
   MRT_TRY(add(j, mrt_normalise_charsmap, &n));
+  n->head = mrt_head_charsmap;
   MRT_TRY(mrt_json_text(j, "precompiled_charsmap", &text));
   char *blob = mrt_arena_alloc(&j->t->arena, text.size + 1, 1);
   if (!blob) return mrt_nomem(&j->t->ctx->error);

@@ -32,9 +32,16 @@ static mrt_status pair(const mrt_json *j, const char *name, int32_t *id) {
   return MRT_OK;
 }
 
+/* A second one would see more than one text. */
+static mrt_status only_one(const mrt_json *j) {
+  if (j->t->before.count + j->t->after.count == 0) return MRT_OK;
+  return mrt_json_fail(j, "two that add tokens are not understood");
+}
+
 /* BERT's and RoBERTa's; what else they say is about offsets. */
 static mrt_status enclose(const mrt_json *j) {
   int32_t first, last;
+  MRT_TRY(only_one(j));
   MRT_TRY(pair(j, "cls", &first));
   MRT_TRY(pair(j, "sep", &last));
   MRT_TRY(add(j, &j->t->before, 0, first));
@@ -69,6 +76,7 @@ static mrt_status template(const mrt_json *j) {
   const json_t *single = json_object_get(j->at, "single");
   bool seen = false;
   size_t at = 0;
+  MRT_TRY(only_one(j));
   if (!json_is_array(single))
     return mrt_json_fail(j, "'single': a list wanted");
   for (size_t i = 0; i < json_array_size(single); i++) {

@@ -67,6 +67,7 @@ static mrt_status metaspace(const mrt_json *j) {
   s->split = mrt_split_metaspace, s->cut = true;
   MRT_TRY(mrt_json_bool(j, "split", &s->cut));
   MRT_TRY(mrt_json_prepend(j, &s->prepend));
+  j->t->heads |= s->prepend == MRT_PREPEND_FIRST;
   MRT_TRY(mrt_json_copy(j, "replacement", &s->mark));
   if (!s->mark.size || mrt_utf8_length(s->mark.at[0]) != s->mark.size)
     return mrt_json_fail(j, "Metaspace: 'replacement': one character wanted");
@@ -137,6 +138,21 @@ static mrt_status delimiter(const mrt_json *j) {
   return mrt_json_character(j, "delimiter", &s->delimiter);
 }
 
+static mrt_status scripts(const mrt_json *j) {
+  mrt_splitter *s;
+  MRT_TRY(add(j, &s));
+  s->split = mrt_split_scripts;
+  return MRT_OK;
+}
+
+static mrt_status fixed_length(const mrt_json *j) {
+  mrt_splitter *s;
+  MRT_TRY(add(j, &s));
+  s->split = mrt_split_length, s->length = 5;
+  MRT_TRY(mrt_json_int(j, "length", &s->length));
+  return s->length ? MRT_OK : mrt_json_fail(j, "FixedLength: no 'length'");
+}
+
 static const mrt_json_kind kinds[] = {
   { "ByteLevel", "add_prefix_space trim_offsets use_regex", byte_level },
   { "Split", "pattern behavior invert", split },
@@ -148,6 +164,8 @@ static const mrt_json_kind kinds[] = {
   { "Punctuation", "behavior", punctuation },
   { "Digits", "individual_digits", digits },
   { "CharDelimiterSplit", "delimiter", delimiter },
+  { "FixedLength", "length", fixed_length },
+  { "UnicodeScripts", "", scripts },
   { 0 },
 };
 

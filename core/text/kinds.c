@@ -46,6 +46,14 @@ typedef struct mrt_code_range {
 #undef KIND
 #undef R
 
+static const struct {
+  uint32_t first, last, script;
+} scripts[] = {
+#define S(first, last, script) { first, last, script },
+#include "text/scripts.def"
+#undef S
+};
+
 static bool is_in(const range *r, int count, uint32_t c) {
   int low = 0, high = count;
   while (low < high) {
@@ -56,6 +64,19 @@ static bool is_in(const range *r, int count, uint32_t c) {
       high = middle;
   }
   return low < count && r[low].first <= c;
+}
+
+uint32_t mrt_script_of(uint32_t c) {
+  int low = 0, high = MRT_COUNT(scripts);
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (scripts[middle].last < c)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  bool is = low < MRT_COUNT(scripts) && scripts[low].first <= c;
+  return is ? scripts[low].script : 0;
 }
 
 bool mrt_is_nonspacing(uint32_t c) {

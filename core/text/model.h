@@ -71,7 +71,10 @@ mrt_status mrt_merge_all(mrt_context *ctx, const mrt_merge_table *table,
 mrt_status mrt_merging_room(mrt_context *ctx, mrt_merging *m, size_t n);
 void mrt_merging_free(mrt_context *ctx, mrt_merging *m);
 
-enum { MRT_CHARACTERS = 0x800 }; /* that have their token in a table */
+enum {
+  MRT_CHARACTERS = 0x800, /* that have their token in a table */
+  MRT_LONGEST_MARK = 100,
+};
 
 typedef struct mrt_bpe {
   mrt_merge_table merges;
@@ -79,8 +82,8 @@ typedef struct mrt_bpe {
   int32_t byte[256];  /* "<0x00>" ...; -1: none */
   int32_t unknown;    /* -1: none */
   uint8_t *pairs; /* bits: neighbours within tokens; NULL: words stay whole */
-  mrt_slice prefix, suffix;
-  const mrt_trie *kept; /* symbols that are found first, and never merged */
+  mrt_slice prefix, suffix; /* at most MRT_LONGEST_MARK bytes */
+  const mrt_trie *kept;     /* symbols that are found first, and never merged */
   bool fuse_unknown, byte_fallback, whole_words;
   bool strict; /* what has no token is refused */
 } mrt_bpe;

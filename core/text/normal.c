@@ -20,20 +20,32 @@ static mrt_status check_growth(mrt_tokenizer *t, size_t from, size_t to) {
                   from);
 }
 
+/* What is made of the head alone is about the head of what is made of all. */
+static mrt_status find_head(mrt_tokenizer *t, const mrt_normalizer *n,
+                            mrt_slice text, mrt_chars *room, size_t *head) {
+  bool same = false;
+  if (n->head) return n->head(t, n, text, head);
+  while (*head < text.size && ((uint8_t)text.at[*head] & 0xc0) == 0x80) ++*head;
+  MRT_TRY(n->apply(t, n, (mrt_slice){ text.at, *head }, room, &same));
+  if (!same) *head = room->size;
+  room->size = 0;
+  return MRT_OK;
+}
+
 mrt_status mrt_normalise(mrt_tokenizer *t, mrt_slice text, mrt_slice *out,
-                         bool *moved) {
+                         size_t *head) {
   int turn = 0;
   t->original = text.size;
-  *out = text, *moved = false;
+  *out = text;
   for (const mrt_normalizer *n = t->normalizers; n; n = n->next) {
     mrt_chars *room = &t->normal[turn];
     bool same = false;
     room->size = 0;
     MRT_TRY(mrt_chars_room(t->ctx, room, out->size));
+    if (t->heads && *head) MRT_TRY(find_head(t, n, *out, room, head));
     MRT_TRY(n->apply(t, n, *out, room, &same));
     if (same) continue;
     MRT_TRY(check_growth(t, t->original, room->size));
-    *moved |= n->left && room->size && out->at[0] != room->at[0];
     *out = (mrt_slice){ room->at, room->size };
     turn = !turn;
   }
@@ -173,12 +185,50 @@ mrt_status mrt_normalise_strip(mrt_tokenizer *t, const mrt_normalizer *self,
   return mrt_chars_put(t->ctx, out, text.at + from, to - from);
 }
 
+/* Only what is taken away at the beginning matters. */
+mrt_status mrt_head_strip(mrt_tokenizer *t, const mrt_normalizer *self,
+                          mrt_slice text, size_t *head) {
+  size_t from = 0, n;
+  (void)t;
+  while (self->left && from < text.size &&
+         mrt_is_space(mrt_utf8_get(text.at + from, &n)))
+    from += n;
+  *head = mrt_head_from(*head, from);
+  return MRT_OK;
+}
+
 mrt_status mrt_normalise_prepend(mrt_tokenizer *t, const mrt_normalizer *self,
                                  mrt_slice text, mrt_chars *out, bool *same) {
   (void)same;
   if (text.size == 0) return MRT_OK;
   MRT_TRY(mrt_chars_put(t->ctx, out, self->text.at, self->text.size));
   return mrt_chars_put(t->ctx, out, text.at, text.size);
+}
+
+mrt_status mrt_head_prepend(mrt_tokenizer *t, const mrt_normalizer *self,
+                            mrt_slice text, size_t *head) {
+  (void)t, (void)text;
+  *head += self->text.size;
+  return MRT_OK;
+}
+
+/* What replaces comes from the last character that is replaced. */
+mrt_status mrt_head_replace(mrt_tokenizer *t, const mrt_normalizer *self,
+                            mrt_slice text, size_t *head) {
+  mrt_matching m = { 0 };
+  size_t last = 0, made = 0;
+  for (;;) {
+    MRT_TRY(mrt_pattern_next(t, self->pattern, text, &m));
+    if (!m.found || m.begin >= *head) break;
+    made += m.begin - last;
+    size_t before = m.end;
+    while (before && ((uint8_t)text.at[--before] & 0xc0) == 0x80) continue;
+    last = m.end;
+    if (before >= *head) return *head = made, MRT_OK;
+    made += self->text.size;
+  }
+  *head = made + mrt_head_from(*head, last);
+  return MRT_OK;
 }
 
 mrt_status mrt_normalise_replace(mrt_tokenizer *t, const mrt_normalizer *self,

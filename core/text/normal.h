@@ -18,6 +18,9 @@ struct mrt_normalizer {
   /* Write what becomes of a text, or set *same. */
   mrt_status (*apply)(mrt_tokenizer *t, const mrt_normalizer *self,
                       mrt_slice text, mrt_chars *out, bool *same);
+  /* The head of what `text` has become; NULL: each character for itself. */
+  mrt_status (*head)(mrt_tokenizer *t, const mrt_normalizer *self,
+                     mrt_slice text, size_t *head);
   mrt_normalizer *next;
   bool compatible, compose;            /* a form */
   bool clean, chinese, accents, lower; /* BERT's; accents: are taken away */
@@ -32,10 +35,10 @@ struct mrt_normalizer {
 
 /* Adds one at the end of the list; NULL: no memory. */
 mrt_normalizer *mrt_tokenizer_normalizer(mrt_tokenizer *t);
-/* All of them; *out is borrowed until the next call.  *moved: the text does not
- * begin where it began. */
+/* All of them; *out is borrowed until the next call.  *head (of `text`) becomes
+ * that of *out. */
 mrt_status mrt_normalise(mrt_tokenizer *t, mrt_slice text, mrt_slice *out,
-                         bool *moved);
+                         size_t *head);
 
 typedef mrt_status mrt_normalise_text(mrt_tokenizer *t,
                                       const mrt_normalizer *self,
@@ -45,6 +48,11 @@ mrt_normalise_text mrt_normalise_form, mrt_normalise_lower,
     mrt_normalise_accents, mrt_normalise_strip, mrt_normalise_prepend,
     mrt_normalise_replace, mrt_normalise_nmt, mrt_normalise_bert,
     mrt_normalise_bytes, mrt_normalise_charsmap;
+
+typedef mrt_status mrt_normal_head(mrt_tokenizer *t, const mrt_normalizer *self,
+                                   mrt_slice text, size_t *head);
+mrt_normal_head mrt_head_strip, mrt_head_prepend, mrt_head_replace,
+    mrt_head_charsmap;
 
 /* ---- charsmap.c ---------------------------------------------------------- */
 

@@ -156,12 +156,13 @@ static mrt_status find_code(mrt_tokenizer *t, mrt_pattern *p, mrt_slice text,
                   p->text.at);
 }
 
-/* An empty match right behind the last one is none. */
+/* An empty match right behind the last one is none, nor is one in an empty
+ * text. */
 mrt_status mrt_pattern_next(mrt_tokenizer *t, mrt_pattern *p, mrt_slice text,
                             mrt_matching *m) {
   for (;;) {
     m->found = false;
-    if (m->from > text.size) return MRT_OK;
+    if (m->from > text.size || !text.size) return MRT_OK;
     if (p->code)
       MRT_TRY(find_code(t, p, text, m));
     else

@@ -57,12 +57,13 @@ mrt_status mrt_pattern_translate(mrt_source *s, mrt_slice text,
 
 /* ---- words.c: splitters -------------------------------------------------- */
 
-/* A part of a text between added tokens. */
+/* A part of a text between added tokens.  Of characters some bytes may count as
+ * head: what begins there does. */
 typedef struct mrt_word_text {
   const char *at;
   size_t size;
-  bool first; /* begins where the text begins */
-  bool bare;  /* gets no space or other mark in front */
+  size_t head; /* bytes that come from the whole text's first character */
+  bool bare;   /* gets no space or other mark in front */
 } mrt_word_text;
 
 typedef enum mrt_behavior {
@@ -93,9 +94,14 @@ struct mrt_splitter {
   mrt_slice mark;      /* its replacement */
   mrt_pattern *pattern;
   uint32_t delimiter;
+  int length; /* in characters */
   mrt_chars room;
 };
 
+/* The head of what lies from `from` on. */
+static inline size_t mrt_head_from(size_t head, size_t from) {
+  return head > from ? head - from : 0;
+}
 /* Hand words to this splitter, or NULL: to the model. */
 mrt_status mrt_split(mrt_tokenizer *t, mrt_splitter *s, const mrt_word_text *w);
 mrt_status mrt_split_pattern(mrt_tokenizer *t, mrt_splitter *self,
@@ -104,6 +110,10 @@ mrt_status mrt_split_bytes(mrt_tokenizer *t, mrt_splitter *self,
                            const mrt_word_text *w);
 mrt_status mrt_split_spaced(mrt_tokenizer *t, mrt_splitter *self,
                             const mrt_word_text *w);
+mrt_status mrt_split_length(mrt_tokenizer *t, mrt_splitter *self,
+                            const mrt_word_text *w);
+mrt_status mrt_split_scripts(mrt_tokenizer *t, mrt_splitter *self,
+                             const mrt_word_text *w);
 mrt_status mrt_split_kind(mrt_tokenizer *t, mrt_splitter *self,
                           const mrt_word_text *w);
 mrt_status mrt_split_metaspace(mrt_tokenizer *t, mrt_splitter *self,
@@ -129,6 +139,7 @@ typedef struct mrt_added_token {
   mrt_slice content;
   int32_t id;
   bool single_word, lstrip, rstrip, normalized, special;
+  mrt_slice normal; /* what normalizers make of it, if it is normalized */
 } mrt_added_token;
 
 typedef struct mrt_added {
@@ -204,10 +215,12 @@ struct mrt_tokenizer {
   mrt_id_list before, after; /* what is added to a text's ids; in the arena */
   int most_ids;              /* of a text; 0: any number */
   bool keep_last;            /* of too many, the last stay */
+  bool heads;                /* splitters ask for the head */
   mrt_padding padding;
 
   int count;        /* one more than the largest id, added ones too */
   mrt_slice *names; /* of added tokens, by id; at NULL: the vocabulary's */
+  mrt_slice *said;  /* what they are decoded to */
   bool *special;    /* by id */
 
   mrt_word_cache cache;

@@ -55,7 +55,8 @@ mrt_status mrt_tokenizer_prepare(mrt_tokenizer *t) {
     if (t->after.at[i] >= t->count) t->count = t->after.at[i] + 1;
   t->names = MRT_NEW(&t->arena, mrt_slice, t->count + 1);
   t->special = MRT_NEW(&t->arena, bool, t->count + 1);
-  if (!t->names || !t->special) return mrt_nomem(&t->ctx->error);
+  t->said = MRT_NEW(&t->arena, mrt_slice, t->count + 1);
+  if (!t->names || !t->special || !t->said) return mrt_nomem(&t->ctx->error);
   for (int i = 0; i < a->count; i++) {
     t->names[a->list[i].id] = a->list[i].content;
     t->special[a->list[i].id] = a->list[i].special;

@@ -14,15 +14,17 @@
   "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-"          \
   "\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}"         \
   "\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
-#define WORD "A-Za-z0-9_\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD          "A-Za-z0-9_\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define LATIN_NUMBERS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
-/* \w as items of a class; Rust's has those that join. */
+/* \w as items of a class; Rust's has those that join, Oniguruma's some
+ * fractions. */
 static mrt_status put_word(mrt_translation *t) {
   static const char *const parts[] = { "L", "M", "Nd", "Pc" };
   MRT_TRY(mrt_translate_put(t, WORD));
   for (int i = 0; i < MRT_COUNT(parts); i++)
     MRT_TRY(mrt_put_newer(t->s->ctx, parts[i], t->out));
-  return t->rust ? mrt_translate_put(t, "\\x{200c}\\x{200d}") : MRT_OK;
+  return mrt_translate_put(t, t->rust ? "\\x{200c}\\x{200d}" : LATIN_NUMBERS);
 }
 
 static mrt_status put_class_of_word(mrt_translation *t, const char *before,
@@ -223,7 +225,7 @@ static const struct {
   { "[:space:]", SPACE },
   { "[:upper:]", "\\p{Uppercase}" },
   { "[:lower:]", "\\p{Lowercase}" },
-  { "[:word:]", WORD },
+  { "[:word:]", WORD LATIN_NUMBERS },
   { "[:alnum:]", "\\p{Alphabetic}\\p{Nd}" },
 };
 

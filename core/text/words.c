@@ -33,7 +33,7 @@ typedef struct mrt_parting {
 
 static mrt_status hand(const mrt_parting *p, size_t begin, size_t end) {
   mrt_word_text part = { p->w->at + begin, end - begin,
-                         p->w->first && begin == 0, p->w->bare };
+                         mrt_head_from(p->w->head, begin), p->w->bare };
   return mrt_split(p->t, p->self->next, &part);
 }
 
@@ -94,9 +94,14 @@ mrt_status mrt_split_pattern(mrt_tokenizer *t, mrt_splitter *self,
 
 mrt_status mrt_split_bytes(mrt_tokenizer *t, mrt_splitter *self,
                            const mrt_word_text *w) {
+  size_t head = w->head < w->size ? w->head : w->size;
   self->room.size = 0;
-  MRT_TRY(mrt_bytes_name(t->ctx, &self->room, w->at, w->size));
-  mrt_word_text named = { self->room.at, self->room.size, w->first, w->bare };
+  while (head && head < w->size && ((uint8_t)w->at[head] & 0xc0) == 0x80)
+    head++;
+  MRT_TRY(mrt_bytes_name(t->ctx, &self->room, w->at, head));
+  size_t named_head = self->room.size;
+  MRT_TRY(mrt_bytes_name(t->ctx, &self->room, w->at + head, w->size - head));
+  mrt_word_text named = { self->room.at, self->room.size, named_head, w->bare };
   return mrt_split(t, self->next, &named);
 }
 
@@ -107,7 +112,8 @@ mrt_status mrt_split_spaced(mrt_tokenizer *t, mrt_splitter *self,
   self->room.size = 0;
   MRT_TRY(mrt_chars_put(t->ctx, &self->room, " ", 1));
   MRT_TRY(mrt_chars_put(t->ctx, &self->room, w->at, w->size));
-  mrt_word_text spaced = { self->room.at, self->room.size, w->first, true };
+  mrt_word_text spaced = { self->room.at, self->room.size,
+                           w->head ? w->head + 1 : 0, w->bare };
   return mrt_split(t, self->next, &spaced);
 }
 
@@ -128,6 +134,33 @@ mrt_status mrt_split_kind(mrt_tokenizer *t, mrt_splitter *self,
   return flush(&p);
 }
 
+mrt_status mrt_split_length(mrt_tokenizer *t, mrt_splitter *self,
+                            const mrt_word_text *w) {
+  mrt_parting p = { .t = t, .self = self, .w = w };
+  for (size_t from = 0, to; from < w->size; from = to) {
+    to = from;
+    for (int i = 0; i < self->length && to < w->size; i++)
+      to += mrt_utf8_length(w->at[to]);
+    MRT_TRY(hand(&p, from, to));
+  }
+  return MRT_OK;
+}
+
+/* What stands before the first script is lost: that is how it is there. */
+mrt_status mrt_split_scripts(mrt_tokenizer *t, mrt_splitter *self,
+                             const mrt_word_text *w) {
+  mrt_parting p = { .t = t, .self = self, .w = w };
+  uint32_t last = 0;
+  size_t from = 0;
+  for (size_t i = 0, n; i < w->size; i += n) {
+    uint32_t script = mrt_script_of(mrt_utf8_get(w->at + i, &n));
+    if (!script || script == last) continue;
+    if (last) MRT_TRY(hand(&p, from, i));
+    last = script, from = i;
+  }
+  return last ? hand(&p, from, w->size) : MRT_OK;
+}
+
 /* ---- sentencepiece's spaces ---------------------------------------------- */
 
 /* A mark for each space, and one in front. */
@@ -138,7 +171,7 @@ static mrt_status mark_spaces(mrt_tokenizer *t, mrt_splitter *self,
   bool has = w->at[0] == ' ' ||
              (w->size >= mark.size && memcmp(w->at, mark.at, mark.size) == 0);
   bool wanted = self->prepend == MRT_PREPEND_ALWAYS ||
-                (self->prepend == MRT_PREPEND_FIRST && w->first);
+                (self->prepend == MRT_PREPEND_FIRST && w->head);
   room->size = 0;
   if (wanted && !has && !w->bare)
     MRT_TRY(mrt_chars_put(t->ctx, room, mark.at, mark.size));
@@ -152,10 +185,24 @@ static mrt_status mark_spaces(mrt_tokenizer *t, mrt_splitter *self,
   return MRT_OK;
 }
 
+/* What is in front of the head is part of it, and marks are longer than
+ * spaces. */
+static size_t marked_head(const mrt_splitter *self, const mrt_word_text *w,
+                          size_t size) {
+  size_t spaces = 0, n = w->head < w->size ? w->head : w->size, all = 0;
+  for (size_t i = 0; i < w->size; i++) {
+    all += w->at[i] == ' ';
+    spaces += i < n && w->at[i] == ' ';
+  }
+  size_t longer = self->mark.size - 1, front = size - w->size - all * longer;
+  return front + n + spaces * longer;
+}
+
 mrt_status mrt_split_metaspace(mrt_tokenizer *t, mrt_splitter *self,
                                const mrt_word_text *w) {
   MRT_TRY(mark_spaces(t, self, w));
-  mrt_word_text marked = { self->room.at, self->room.size, w->first, w->bare };
+  mrt_word_text marked = { self->room.at, self->room.size, 0, w->bare };
+  if (w->head) marked.head = marked_head(self, w, marked.size);
   if (!self->cut || marked.size == 0) return mrt_split(t, self->next, &marked);
   mrt_parting p = { .t = t, .self = self, .w = &marked };
   for (size_t last = 0; last < marked.size;) {

@@ -125,8 +125,8 @@ describe("a tokenizer's file", function()
   end
 
   it("is refused by what it asks for and is not there", function()
-    refused("pre_tokenizer: UnicodeScripts is not understood",
-      '{"pre_tokenizer": {"type": "UnicodeScripts"}, ' .. model .. "}")
+    refused("pre_tokenizer: Scripts is not understood",
+      '{"pre_tokenizer": {"type": "Scripts"}, ' .. model .. "}")
     refused("normalizer: 'x' of Lowercase is not", '{"normalizer": {"type": "Lowercase", "x": 1}, '
       .. model .. "}")
     refused("dropout", '{"model": {"type": "BPE", "dropout": 0.1, "vocab": {"a": 0}, '

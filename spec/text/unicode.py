@@ -2,10 +2,11 @@
 """unicode.py -- which characters are of which kind for Hugging Face's tokenizers
 
     python spec/text/unicode.py kinds >core/text/kinds.def
+    python spec/text/unicode.py scripts >core/text/scripts.def
     python spec/text/unicode.py patterns
 
 Its parts have tables of different ages: `kinds` asks them, character by character,
-and writes ranges; `patterns` prints what Oniguruma knows that Python's unicodedata
+and writes ranges; `scripts` asks which characters UnicodeScripts leaves together; `patterns` prints what Oniguruma knows that Python's unicodedata
 (of Unicode 14 in Debian 12, as PCRE2's there) does not, category by category
 (core/text/newer.c), and marks whose order normal forms do not know (core/text/forms.c).
 
@@ -94,8 +95,40 @@ def print_marks():
     print("marks", " ".join(f"{a:x}-{b:x}" for a, b in ranges(wrong)))
 
 
+def scripts():
+    """A number for each character; none for those that are in any script."""
+    cut, known, out = pre_tokenizers.UnicodeScripts(), [], {}
+
+    def together(a, b):
+        return len(cut.pre_tokenize_str(chr(a) + chr(b))) == 1
+    for c in [0] + everything:
+        if together(ord("A"), c) and together(ord("\u044f"), c):
+            continue
+        same = [k for k, one in enumerate(known) if together(one, c)]
+        if not same:
+            known.append(c)
+        out[c] = same[0] + 1 if same else len(known)
+    return out
+
+
+def print_scripts():
+    line, of = "", scripts()
+    for k in range(1, max(of.values()) + 1):
+        for low, high in ranges(c for c in of if of[c] == k):
+            of[low] = (low, high, k)
+    for low, high, k in (v for _, v in sorted(of.items()) if isinstance(v, tuple)):
+        part = f"S(0x{low:x}, 0x{high:x}, {k})"
+        if len(line) + len(part) > 78:
+            print(line)
+            line = ""
+        line += (" " if line else "") + part
+    print(line)
+
+
 if sys.argv[1:] == ["kinds"]:
     print_kinds()
+elif sys.argv[1:] == ["scripts"]:
+    print_scripts()
 else:
     print_marks()
     print_patterns()
