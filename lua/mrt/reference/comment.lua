@@ -25,6 +25,7 @@ local types = require "mrt.reference.type"
 ---@field overloads string[]
 ---@field operators string[]
 ---@field private? boolean
+---@field meta? boolean      of a file that is never loaded: what loops make
 
 local M = {}
 
@@ -84,6 +85,7 @@ end
 function tags.overload(c, rest) c.overloads[#c.overloads + 1] = rest end
 function tags.operator(c, rest) c.operators[#c.operators + 1] = rest end
 function tags.private(c) c.private = true end
+function tags.meta(c) c.meta = true end
 
 -- An alias goes on with lines of "| value".
 local function alternative(c, text)

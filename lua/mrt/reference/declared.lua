@@ -20,6 +20,7 @@ local source = require "mrt.reference.source"
 ---@field classes table<string, mrt.reference.Class>
 ---@field aliases table<string, mrt.reference.Declaration>
 ---@field places table<string, mrt.reference.Declaration>  "nn/linear.lua:25"
+---@field made table<string, mrt.reference.Declaration>    "mrt.Tensor.abs": what loops make
 local Declared = {}
 Declared.__index = Declared
 
@@ -29,11 +30,14 @@ local function class_named(self, name)
   return class
 end
 
--- A function of a table that is a class in this file.
-local function take_method(owner, d)
+-- A function of a table that is a class in this file; one that loops make is found by
+-- its name.
+local function take_method(self, owner, d, meta)
   local of, name = d.name:match "^([%w_]+)[.:]([%w_]+)$"
   local class = of and owner[of]
-  if class and d.params and not d.comment.private then
+  if class and d.params and meta then
+    self.made[class.name .. "." .. name] = d
+  elseif class and d.params and not d.comment.private then
     table.insert(class.methods, { name = name, declaration = d,
       colon = d.name:find(":", 1, true) ~= nil })
   end
@@ -50,7 +54,7 @@ local function take(self, path, owner, d)
   end
   if d.name then
     self.places[path .. ":" .. d.line] = d
-    take_method(owner, d)
+    take_method(self, owner, d, self.files[path].meta)
   end
 end
 
@@ -58,7 +62,7 @@ end
 ---@return mrt.reference.Declared
 function Declared.read()
   local self = setmetatable({ folder = source.folder(), files = source.read(), classes = {},
-    aliases = {}, places = {} }, Declared)
+    aliases = {}, places = {}, made = {} }, Declared)
   local order = {}
   for path in pairs(self.files) do order[#order + 1] = path end
   table.sort(order)

@@ -75,16 +75,39 @@ local function as_declaration(field, at)
       returns = {}, overloads = { field.type }, operators = {} } }
 end
 
+-- What is written about a function: above it; for what loops make, and operators, in a
+-- file of their own; or as a field.
+local function declaration_of(self, name, f, operator)
+  local container, key = name:match "^(.*)[.:]([%w_]+)$"
+  if container == "Tensor" then container = "mrt.Tensor" end
+  local declared = self.declared
+  return declared:of_function(f) or declared.made[container .. "." .. key]
+    or operator and declared.made["mrt.Tensor." .. operator.name]
+    or as_declaration(declared:field(container, key))
+end
+
+-- One more name of what is there already; that of the declaration is the first.
+local function add_name(self, entry, name, f, d)
+  self.by_value[f], self.by_name[name] = entry, entry
+  entry.also = entry.also or {}
+  local key = entry.operator and entry.operator.name or d and d.name and d.name:match "[%w_]+$"
+  if name:match "[%w_]+$" == key and entry.name:match "[%w_]+$" ~= key
+    and name:match "^Tensor:" == entry.name:match "^Tensor:" then
+    name, entry.name = entry.name, name
+  end
+  table.insert(entry.also, name)
+  return entry
+end
+
 local function add_function(self, name, f, kind)
   local operator = self.operators[f]
-  local d = self.declared:of_function(f) or operator and self.operator_types[operator.name]
-  if not d then
-    local container, key = name:match "^(.*)[.:]([%w_]+)$"
-    if container == "Tensor" then container = "mrt.Tensor" end
-    d = as_declaration(self.declared:field(container, key))
-  end
-  return add_declared(self, { name = name, kind = operator and "operator" or kind, value = f,
+  local d = declaration_of(self, name, f, operator)
+  local there = self.by_value[f] or d and self.by_declaration[d]
+  if there then return add_name(self, there, name, f, d) end
+  local entry = add_declared(self, { name = name, kind = operator and "operator" or kind, value = f,
     operator = operator }, d)
+  if d then self.by_declaration[d] = entry end
+  return entry
 end
 
 local function add_methods(self, entry, class, value)
@@ -203,8 +226,9 @@ local function add_tensor(self)
     if core.methods[f.name] == nil then table.insert(entry.fields, f) end
   end
   for _, name in ipairs(keys_of(core.methods)) do
+    local before = #self.entries
     local method = add_function(self, "Tensor:" .. name, core.methods[name], "method")
-    if method.name == "Tensor:" .. name then table.insert(entry.methods, method) end
+    if #self.entries > before then table.insert(entry.methods, method) end
   end
 end
 
@@ -257,12 +281,8 @@ end
 function Index.read()
   local mrt = require "mrt"
   local self = setmetatable({ entries = {}, by_name = {}, by_value = {}, public = {}, unknown = {},
-    declared = Declared.read(), operators = operators(), operator_types = {} }, Index)
+    by_declaration = {}, declared = Declared.read(), operators = operators() }, Index)
   local files = self.declared.files
-  for _, d in ipairs(files["tensor/operators.lua"].declarations) do
-    local name = d.name and d.name:match "^Tensor:([%w_]+)$"
-    if name then self.operator_types[name] = d end
-  end
   add(self, { name = "mrt", kind = "module", value = mrt, comment = files["init.lua"].head,
     file = "init.lua", line = 1 })
   add_tensor(self)

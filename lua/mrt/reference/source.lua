@@ -15,6 +15,7 @@ local comment = require "mrt.reference.comment"
 ---@class mrt.reference.File
 ---@field head mrt.reference.Comment?  what the file is
 ---@field declarations mrt.reference.Declaration[]
+---@field meta? boolean     never loaded: it says what loops elsewhere make
 
 local M = {}
 
@@ -72,6 +73,8 @@ local function read(path, below)
       lines = {}
     end
   end
+  found.meta = list[1] and list[1].comment.meta
+  if found.meta then table.remove(list, 1) end
   if list[1] and not list[1].name and not list[1].comment.class then
     found.head = head(table.remove(list, 1).comment)
   end
