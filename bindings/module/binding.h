@@ -29,6 +29,7 @@
  *   communicator.c  ranks that compute together
  *   ranks.c    ranks as threads with Lua states of their own
  *   host.c     a clock, a terminal
+ *   interrupt.c  Ctrl-C that waits
  *   process.c  other processes
  *
  * Lua raises by longjmp, so no C function here holds anything that only a
@@ -302,6 +303,7 @@ void mrt_lua_json_read_open(lua_State *L, mrt_binding *m);
 void mrt_lua_json_write_open(lua_State *L, mrt_binding *m);
 void mrt_lua_file_open(lua_State *L, mrt_binding *m);
 void mrt_lua_host_open(lua_State *L, mrt_binding *m);
+void mrt_lua_interrupt_open(lua_State *L, mrt_binding *m);
 void mrt_lua_process_open(lua_State *L, mrt_binding *m);
 void mrt_lua_secret_open(lua_State *L, mrt_binding *m);
 void mrt_lua_communicator_open(lua_State *L, mrt_binding *m);

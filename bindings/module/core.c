@@ -189,6 +189,7 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   mrt_lua_json_write_open(L, m);
   mrt_lua_file_open(L, m);
   mrt_lua_host_open(L, m);
+  mrt_lua_interrupt_open(L, m);
   mrt_lua_process_open(L, m);
   mrt_lua_secret_open(L, m);
   mrt_lua_communicator_open(L, m);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,18 @@ static int read_clock(lua_State *L) {
 /* is_terminal(): whether standard output is one. */
 static int is_terminal(lua_State *L) {
   lua_pushboolean(L, isatty(STDOUT_FILENO));
+  return 1;
+}
+
+/* terminal_width(): the columns of standard output as they are now; nil where
+ * it is no terminal, or one that does not say. */
+static int terminal_width(lua_State *L) {
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  if (known)
+    lua_pushinteger(L, size.ws_col);
+  else
+    lua_pushnil(L);
   return 1;
 }
 
@@ -90,6 +103,7 @@ void mrt_lua_host_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
     { "clock", read_clock },
     { "is_terminal", is_terminal },
+    { "terminal_width", terminal_width },
     { "make_folders", make_folders },
     { "list_folder", list_folder },
     { "trim", trim },

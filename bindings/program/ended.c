@@ -22,9 +22,15 @@ void mrt_program_tell(lua_State *L, const char *message) {
   }
 }
 
-bool mrt_program_blames(lua_State *L) {
-  bool rank = lua_getfield(L, LUA_REGISTRYINDEX, "mrt.code") == LUA_TSTRING &&
-              strcmp(lua_tostring(L, -1), "rank") == 0;
+int mrt_program_status(lua_State *L, int status) {
+  static const struct {
+    const char *code;
+    int status;
+  } known[] = { { "rank", 75 }, { "interrupted", 130 } };
+  bool has = lua_getfield(L, LUA_REGISTRYINDEX, "mrt.code") == LUA_TSTRING;
+  for (size_t i = 0; has && i < sizeof known / sizeof *known; i++)
+    if (strcmp(lua_tostring(L, -1), known[i].code) == 0)
+      status = known[i].status;
   lua_pop(L, 1);
-  return rank;
+  return status;
 }

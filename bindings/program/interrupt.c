@@ -12,6 +12,7 @@
 #include "mrt.h"
 #include <lauxlib.h>
 #include <signal.h>
+#include <string.h>
 
 /* A signal handler has no argument of ours. */
 static lua_State *volatile running;
@@ -52,18 +53,37 @@ static void on_interrupt(int signal_number) {
   if (context) mrt_interrupt(context);
 }
 
-/* Any error value as text, then the traceback. */
-static int explain(lua_State *L) {
-  lua_pushnil(L);
-  if (lua_istable(L, 1)) { /* an error of mrt */
+/* Push the code of an error of mrt, "interrupted" for what `stop` raises; or
+ * nil. */
+static void push_code(lua_State *L) {
+  static const char ours[] = "interrupted!";
+  size_t n, own = sizeof ours - 1;
+  if (lua_istable(L, 1)) {
     lua_pushliteral(L, "code");
     lua_rawget(L, 1);
+    return;
   }
+  const char *text =
+      lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &n) : NULL;
+  bool stopped = text && n >= own && !strcmp(text + n - own, ours);
+  lua_pushstring(L, stopped ? "interrupted" : NULL);
+}
+
+/* Any error value as text, then the traceback: not of Ctrl-C, which is no
+ * fault. */
+static int explain(lua_State *L) {
+  push_code(L);
+  bool stopped = lua_type(L, -1) == LUA_TSTRING &&
+                 !strcmp(lua_tostring(L, -1), "interrupted");
   lua_setfield(L, LUA_REGISTRYINDEX, "mrt.code");
   const char *message = luaL_tolstring(L, 1, NULL);
   if (!lua_isstring(L, 1) && !luaL_getmetafield(L, 1, "__tostring"))
     message =
         lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  if (stopped) {
+    lua_pushstring(L, message);
+    return 1;
+  }
   luaL_traceback(L, L, message, 1);
   return 1;
 }

@@ -363,7 +363,7 @@ int main(int argc, char **argv) {
   int code = EXIT_FAILURE;
   if (report(L, lua_pcall(L, 2, 1, 0)) == LUA_OK)
     code = (int)lua_tointeger(L, -1);
-  if (code == EXIT_FAILURE && mrt_program_blames(L)) code = 75;
+  if (code == EXIT_FAILURE) code = mrt_program_status(L, code);
   lua_close(L);
   return code;
 }

@@ -28,9 +28,10 @@ int mrt_program_terminal(lua_State *L);
  * program ends with: they are not to wait for it. */
 void mrt_program_tell(lua_State *L, const char *message);
 
-/* Was the last error that another rank ended?  Then the exit status is 75,
- * EX_TEMPFAIL, so that launchers know whom to blame. */
-bool mrt_program_blames(lua_State *L);
+/* The exit status of a program that ended with the last error: 75, EX_TEMPFAIL,
+ * where another rank ended, so that launchers know whom to blame; 130 after
+ * Ctrl-C, as shells have it; else `status`. */
+int mrt_program_status(lua_State *L, int status);
 
 /* Run the prompt until its input ends; LUA_OK or the status of an error whose
  * message is on the stack. */

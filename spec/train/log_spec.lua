@@ -124,6 +124,7 @@ describe("a log", function()
     local folder = files.folder()
     for run = 1, 3 do
       local l <close> = assert(log.open(folder, { name = "run " .. run }))
+      assert.equal(run > 1 and ("%s/earlier-%d"):format(folder, run - 1) or nil, l.aside)
       assert(l:write(1, { loss = run }))
     end
     for run, where in ipairs { "/earlier-1", "/earlier-2", "" } do

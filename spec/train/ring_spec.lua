@@ -127,4 +127,18 @@ describe("a training run", function()
     local most = about.peak + about.inputs + about.beside + 1024
     for _, r in ipairs(records) do assert(r.memory <= most, r.memory - most) end
   end)
+
+  it("takes what was planned between evaluations that take more, too", function()
+    local folder, model = files.name(), nn.Sequential(nn.Linear(512, 4))
+    local loss = train.evaluator { model = model, loader = data.batches({ rows },
+      { batch = 4096 }), loss = function(m, x) return (m(x):exp() + x:sum()):mean() end }
+    loss()
+    collectgarbage()
+    collectgarbage()
+    mrt.memory { reset = true }
+    run(batches(), { log = folder, eval = loss, eval_every = 7 })
+    local about, records = assert(train.read_log(folder))
+    local most = about.peak + about.inputs + about.beside + 1024
+    for _, r in ipairs(records) do assert(r.memory <= most, r.memory - most) end
+  end)
 end)

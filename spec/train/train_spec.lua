@@ -60,6 +60,57 @@ describe("progress", function()
     assert.equal(1, lines)
     assert.matches("step 3/3[^\r]*\n$", text)
   end)
+
+  it("leaves out what matters least where the terminal is narrow, and asks each time", function()
+    for wide = 1, 120 do
+      local out = sink()
+      local columns = wide
+      local bar = progress.new { steps = 9, out = out, terminal = true, memory = 3 << 20,
+        width = function() return columns end }
+      bar:step(1, 0.5, 1 << 20, { lr = 3e-4, norm = 0.8312, memory = 1 << 20 })
+      bar.shown, columns = 0, 1000
+      bar:step(2, 0.25, 1, { lr = 3e-4, norm = 0.8312, memory = 1 << 20 })
+      local first, second = out.text():match "^\r([^\27]*)\27%[K\r([^\27]*)\27%[K$"
+      assert.is_true(utf8.len(first) < wide)
+      if wide > 40 then assert.matches("^step 1/9  loss 0.5000  .*left$", first) end
+      assert.matches("step 2/9  loss 0.2500  lr 0.0003  norm 0.831  %S+ tokens/s  "
+        .. "1.00/3.00 MiB  %w+ left", second)
+    end
+  end)
+
+  it("leaves a line of each evaluation and of the end, with all that is known", function()
+    for _, columns in ipairs { 50, 200 } do
+      local out = sink()
+      local bar <close> = progress.new { steps = 2, out = out, terminal = true,
+        memory = 3 << 20, width = function() return columns end }
+      for i = 1, 2 do
+        bar:step(i, 0.5, 1, { lr = 0.01, norm = 2, memory = 2 << 20, pending = true })
+      end
+      bar:evaluation("validation loss", 0.75)
+      bar:summary({ loss = 0.5, eval = 0.75, eval_name = "validation loss", memory = 2 << 20 }, 2)
+      local text = out.text():gsub("\n  ", "  "):gsub("[^\n]*\r\27%[K", "")
+      assert.matches("^step 2/2  validation loss 0.7500  loss 0.5000  lr 0.01  norm 2  "
+        .. "%S+ tokens/s  2.00/3.00 MiB  after %w+\n2 steps in %w+  loss 0.5000  "
+        .. "validation loss 0.7500  %S+ tokens/s  memory 2.00 of 3.00 MiB planned\n$", text)
+      for line in out.text():gmatch "[^\n\r]+" do
+        assert.is_true(#line:gsub("\27%[K", "") < columns)
+      end
+    end
+  end)
+
+  it("foretells by the steps after the first, which plans", function()
+    local out, core = sink(), require "mrt.core"
+    local clock, now = core.clock, 0
+    finally(function() core.clock = clock end)
+    core.clock = function() return now end
+    local bar = progress.new { steps = 10, every = 1, out = out, terminal = false }
+    for i = 1, 10 do
+      now = now + (i == 1 and 100 or 2)
+      bar:step(i, 1, 10)
+    end
+    assert.matches("step 2/10  loss 1.0000  5 tokens/s  16s left", out.text())
+    assert.matches("step 10/10  loss 1.0000  5 tokens/s  1m 58s", out.text())
+  end)
 end)
 
 describe("train", function()
@@ -93,6 +144,24 @@ describe("train", function()
     assert.equal(7, summary.eval)
     assert.equal(steps[60], summary.loss)
     assert.is_true(summary.loss < steps[1] / 100)
+  end)
+
+  it("knows how long gradients are where they are clipped, at 64 bytes and no bit", function()
+    local function told(clip)
+      local p, norms = problem(), {}
+      p.optimizer = optim.sgd(p.model:parameters(), { lr = 0.1 })
+      p.steps, p.clip, p.accumulate = 4, clip, 2
+      p.on_step = function(info) norms[info.step] = info.norm or false end
+      local ok, summary = quiet(p)
+      assert.is_true(ok, tostring(summary))
+      return summary.loss, norms
+    end
+    local plain, none = told(nil)
+    local same, norms = told(math.huge)
+    assert.same({ false, false, false, false }, none)
+    assert.equal(plain, same)
+    for i = 1, 4 do assert.is_true(norms[i] > 0) end
+    assert.not_equal(plain, (told(norms[1] / 2)))
   end)
 
   it("reads losses a step late where it may, and tells the same", function()

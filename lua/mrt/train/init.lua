@@ -20,10 +20,12 @@ local mrt = require "mrt"
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 local log = require "mrt.train.log"
+local loop = require "mrt.train.loop"
 local mode = require "mrt.nn.mode"
 local progress = require "mrt.train.progress"
 local ring = require "mrt.train.ring"
 local snapshot = require "mrt.train.snapshot"
+local stop = require "mrt.train.stop"
 local together = require "mrt.communicator.sync"
 
 local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
@@ -34,7 +36,7 @@ local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
 ---@field model mrt.nn.Module
 ---@field optimizer mrt.Optimizer
 ---@field loss mrt.Loss
----@field clip? number     the longest gradient, all taken together
+---@field clip? number     the longest gradient, all taken together; math.huge only measures
 ---@field accumulate? mrt.Accumulate  micro-batches a batch is split into
 ---@field gradient_noise? boolean|mrt.GradientNoiseOptions  see mrt.compile
 ---@field compile? table   options of mrt.compile
@@ -61,14 +63,16 @@ local function new_step(o)
   return mrt.compile(function(...)
     local loss = o.loss(o.model, ...)
     local params = o.optimizer:parameters()
-    o.optimizer:step(mrt.grad(loss, params), { clip = o.clip })
+    local norm = o.optimizer:step(mrt.grad(loss, params), { clip = o.clip })
+    if o.clip then return loss, norm end
     return loss
   end, compile_options(o))
 end
 
 --- Compile one training step: loss, gradients, update.
 ---@param given mrt.StepOptions
----@return fun(...: mrt.Tensor): mrt.Tensor step  returns the loss
+---@return fun(...: mrt.Tensor): mrt.Tensor, mrt.Tensor? step  returns the loss and, with
+---  `clip`, how long the gradients are together before they are shortened
 function train.step(given)
   return new_step(options.read("train.step", given, step_defaults))
 end
@@ -108,14 +112,9 @@ function train.evaluator(given)
       used:results { mean }
       if batches == o.batches then break end
     end
+    core.space_empty(loss.space) -- the next step's memory is what it was
     return sum / count
   end
-end
-
--- How much a mini-batch is, and of what: integers [B,T] are tokens.
-local function amount(x)
-  if x.dtype:find "^f" or x:dim() ~= 2 then return x:size(1), "examples" end
-  return x:numel(), "tokens"
 end
 
 -- ---- the loop --------------------------------------------------------------
@@ -129,7 +128,7 @@ local defaults = { model = options.of "table", optimizer = options.of "table",
   on_step = options.of "function", log = options.of "string",
   snapshots = options.of "string", snapshot_every = options.of "size",
   keep = options.of("size", 3), resume = false, more = options.of "table",
-  late = options.of "boolean" }
+  late = options.of "boolean", grad_norm = options.of "boolean" }
 
 -- What is called on it, as the messages say what is wanted.
 local function want_methods(o, name, wanted, ...)
@@ -153,7 +152,7 @@ local function read(given)
   if o.resume and not o.snapshots then
     core.fail("value", "train.run", "resume = true, but no folder of snapshots")
   end
-  o.step = o.step or new_step(o)
+  if not o.step then o.step, o.grad_norm = new_step(o), o.clip ~= nil end
   o.shows = together.rank() == 0
   o.noise = options.is_callable(o.step.gradient_noise) and o.step or nil
   if o.late == nil then o.late = core.info().queues and not o.on_step end
@@ -170,87 +169,27 @@ local function go_on(o)
   if not o.resume then return kept, 0 end
   local done, message = kept:resume()
   if not done then core.fail("file", "train.run", message) end
+  collectgarbage() -- what was read is no part of the run's memory
   return kept, done, message
 end
+
+-- What the script has that is not in the plan: tensors beside a step's inputs.
+local function beside(plan)
+  return math.max(mrt.memory().now - plan:here() - plan.inputs, 0)
+end
+
+-- What tensors should take in all while a step runs.
+local function planned(plan) return plan.peak + plan.inputs + beside(plan) end
 
 -- A step's inputs are not in its peak, nor is what else the script has.
 local function open_log(o, plan, done, unit)
   if not o.log or not o.shows then return nil end
-  local beside = mrt.memory().now - plan:here() - plan.inputs
-  local run, message = log.open(o.log, { after = o.resume and done or nil,
+  local run, message = log.open(o.log, { after = o.resume and done > 0 and done or nil,
     run = { steps = o.steps, unit = unit, peak = plan.peak, inputs = plan.inputs,
-      beside = math.max(beside, 0), predicted = plan.seconds,
+      beside = beside(plan), predicted = plan.seconds,
       parameters = o.model and o.model:count() } })
   if not run then core.fail("file", "train.run", message) end
   return run
-end
-
-local function next_batch(o)
-  local batch = table.pack(o.loader:next())
-  if core.is_tensor(batch[1]) then return batch end
-  core.fail("value", "train.run", ("loader:next() gave %s, tensors wanted")
-    :format(options.show(batch[1])))
-end
-
--- Is this step the last, or one of every so many?
-local function due(o, step, every)
-  return step == o.steps or (every and step % every == 0)
-end
-
-local function want(ok, message)
-  if not ok then core.fail("file", "train.run", message) end
-end
-
--- Begin one step; what is known of it.
-local function begin(run, o, step, batch)
-  local now = { step = step, began = core.clock(), amount = amount(batch[1]),
-    lr = o.optimizer and o.optimizer:rate() }
-  now.results = table.pack(o.step(table.unpack(batch, 1, batch.n)))
-  now.memory = mrt.memory().peak -- with the arena, which the first step takes
-  run.used:batch(batch)
-  return now
-end
-
--- Wait for its loss, and show it.  run.last: when the step before was done.  A late
--- one sees the averages over the next step too.
-local function finish(run, now)
-  now.loss = now.results[1]:item()
-  now.noise = run.noise and run.record and run.noise:gradient_noise()
-  run.used:results(now.results)
-  local last = run.last or 0
-  run.last = core.clock()
-  now.throughput = now.amount / math.max(run.last - math.max(now.began, last), 1e-9)
-  run.summary.loss = now.loss
-  run.bar:step(now.step, now.loss, now.amount)
-  if run.on_step then run.on_step { step = now.step, loss = now.loss } end
-end
-
-local function evaluate(run, o, now)
-  now.eval = o.eval()
-  run.summary.eval = now.eval
-  run.bar:line(("step %d/%d  %s %.4f"):format(now.step, o.steps, o.eval_name, now.eval))
-end
-
-local function write(run, now)
-  if not run.record then return end
-  local noise = now.noise or {}
-  want(run.record:write(now.step, { loss = now.loss, lr = now.lr, memory = now.memory,
-    throughput = now.throughput, eval = now.eval, gradient_noise = noise.scale,
-    gradient_variance = noise.noise, gradient_square = noise.signal }))
-end
-
--- Begin a step, finish the one before if its loss has not been read; returns
--- this one if its loss may wait.
-local function advance(run, o, step, batch, before)
-  local now = begin(run, o, step, batch)
-  if before then finish(run, before) write(run, before) end
-  local eval = o.eval and due(o, step, o.eval_every)
-  local save = run.snapshots and due(o, step, o.snapshot_every)
-  if o.late and not (eval or save) and step < o.steps then return now end
-  finish(run, now)
-  if eval then evaluate(run, o, now) end
-  write(run, now)
-  if save then want(run.snapshots:save(step)) end
 end
 
 --- Train for a number of steps and show how it goes: step, loss, speed, memory,
@@ -265,8 +204,9 @@ end
 --- `step` makes it so (allreduce); `eval` and `on_step` run on every rank.  They
 --- save together, into one file that rank 0 writes.
 ---
---- Ctrl-C ends the loop with an error between two steps; the parameters are
---- those of the last whole step.
+--- Ctrl-C ends the loop with an error (code "interrupted") after the step that is under
+--- way; with `snapshots` the run is saved first.  A second Ctrl-C ends it at once, with the
+--- parameters of the last whole step.
 ---@class mrt.TrainOptions
 ---@field model mrt.nn.Module
 ---@field optimizer mrt.Optimizer
@@ -274,7 +214,10 @@ end
 ---@field step? mrt.Compiled     instead of the three above: a compiled step that returns the loss
 ---@field loader mrt.data.Loader
 ---@field steps integer
----@field clip? number           longest gradient, all taken together
+---@field clip? number           longest gradient, all taken together; how long they are is
+---  shown and logged then, for it is known; math.huge only measures (all gradients have to
+---  be there before the first update)
+---@field grad_norm? boolean     of a `step` of your own: its second result is that length
 ---@field accumulate? mrt.Accumulate  micro-batches a batch is split into; a step is still one batch
 ---@field gradient_noise? boolean|mrt.GradientNoiseOptions  how noisy the gradient is, from
 ---  micro-batches and ranks, into the log: gradient_noise (the scale, in rows),
@@ -285,7 +228,7 @@ end
 ---@field eval_name? string      what `eval` returns, default "validation loss"
 ---@field plan? boolean          print the memory plan first
 ---@field log_every? integer     steps between plain lines
----@field on_step? fun(info: {step: integer, loss: number})
+---@field on_step? fun(info: {step: integer, loss: number, norm: number?})
 ---@field log? string            a folder for run.jsonl, TensorBoard and report.html
 ---@field snapshots? string      a folder
 ---@field snapshot_every? integer  steps; also after the last one
@@ -306,27 +249,24 @@ function train.run(given)
     summary.seconds = 0
     return summary
   end
-  local batch = next_batch(o)
+  local batch = loop.next_batch(o)
   local plan = o.step:plan(table.unpack(batch, 1, batch.n))
   if o.plan and o.shows then plan:report() end
-  local _, unit = amount(batch[1])
-  local bar <close> = progress.new { steps = o.steps, every = o.log_every,
-    unit = unit, memory = plan.peak, done = done, quiet = not o.shows }
-  if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
+  local _, unit = loop.amount(batch[1])
   local record <close> = open_log(o, plan, done, unit)
-  local run = { bar = bar, record = record, summary = summary, on_step = o.on_step,
-    snapshots = snapshots, used = ring.new(o.loader, o.step),
-    noise = o.noise }
-  local before
-  for step = done + 1, o.steps do
-    before = advance(run, o, step, batch, before)
-    if step < o.steps then
-      local ok, got = pcall(next_batch, o)
-      if not ok and before then finish(run, before) write(run, before) end
-      batch = ok and got or error(got, 0)
-    end
+  local bar <close> = progress.new { steps = o.steps, every = o.log_every,
+    unit = unit, memory = planned(plan), done = done, quiet = not o.shows }
+  if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
+  if record and record.aside then
+    bar:line(("the log of an earlier run is now in %s"):format(record.aside))
   end
+  local stopper <close> = stop.new(done)
+  local run = { o = o, bar = bar, record = record, summary = summary, snapshots = snapshots,
+    stop = stopper, used = ring.new(o.loader, o.step), noise = o.noise, memory = 0 }
+  loop.go(run, done, batch)
   summary.seconds = core.clock() - began
+  bar:summary({ loss = summary.loss, eval = summary.eval, eval_name = o.eval_name,
+    memory = run.memory }, summary.steps)
   return summary
 end
 

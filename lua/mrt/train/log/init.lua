@@ -27,6 +27,7 @@ local log = {}
 
 ---@class mrt.Log
 ---@field folder string
+---@field aside? string  where the log of an earlier run is now
 local Log = {}
 Log.__index = Log
 
@@ -87,11 +88,12 @@ local function is_ours(name)
   return name == "run.jsonl" or name == "report.html" or name:find("^events%.out%.tfevents%.")
 end
 
--- Moves the log of an earlier run out of the way; where there is none, does nothing.
+-- Moves the log of an earlier run out of the way, and returns where to; "" where there
+-- is none.
 local function put_aside(folder)
   local names, there, number = core.list_folder(folder) or {}, {}, 1
   for _, name in ipairs(names) do there[name] = true end
-  if not there["run.jsonl"] then return true end
+  if not there["run.jsonl"] then return "" end
   while there["earlier-" .. number] do number = number + 1 end
   local aside = ("%s/earlier-%d"):format(folder, number)
   core.make_folders(aside)
@@ -101,22 +103,25 @@ local function put_aside(folder)
       if not ok then return nil, message end
     end
   end
-  return true
+  return aside
 end
 
+-- The file to write to; or nil and a message; and where the log before is now.
 local function open_file(folder, run, after)
-  local path = folder .. "/run.jsonl"
+  local path, aside = folder .. "/run.jsonl", nil
   if after then
     local ok, message = keep_until(folder, after)
     if ok == nil and message then return nil, message end
     if ok then return io.open(path, "ab") end
   else
-    local ok, message = put_aside(folder)
-    if not ok then return nil, message end
+    local where, message = put_aside(folder)
+    if not where then return nil, message end
+    aside = where ~= "" and where or nil
   end
   local ok, message = save.write(path, encode { run = run })
   if not ok then return nil, message end
-  return io.open(path, "ab")
+  local file, problem = io.open(path, "ab")
+  return file, problem, aside
 end
 
 ---@class mrt.LogOptions
@@ -143,7 +148,7 @@ function log.open(folder, given)
   for key, value in pairs(o.run) do run[key] = value end
   local self = setmetatable({ folder = folder, began = core.clock(),
     begun = os.time() }, Log)
-  self.file, message = open_file(folder, run, o.after)
+  self.file, message, self.aside = open_file(folder, run, o.after)
   if self.file and o.tensorboard then
     self.events, message = tensorboard.open(folder, o.after)
   end
