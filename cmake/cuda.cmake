@@ -76,7 +76,9 @@ set_target_properties(mrt_cuda PROPERTIES
   CUDA_STANDARD 17 CUDA_ARCHITECTURES "${MRT_CUDA_ARCHS}"
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-install(TARGETS mrt_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+add_dependencies(runtime mrt_cuda)
+install(TARGETS mrt_cuda COMPONENT runtime LIBRARY
+  DESTINATION ${CMAKE_INSTALL_LIBDIR})
 target_include_directories(mrt_cuda PRIVATE core kernels/cuda)
 # cuDNN, for its headers alone: the library is opened when it is there
 set(CUDNN_ROOT "" CACHE PATH "where include/cudnn_graph.h of cuDNN 9 is")

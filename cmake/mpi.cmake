@@ -15,4 +15,6 @@ target_include_directories(mrt_mpi PRIVATE core)
 # its header's casts and long strings are not ours to mend
 target_include_directories(mrt_mpi SYSTEM PRIVATE ${MPI_C_INCLUDE_DIRS})
 target_link_libraries(mrt_mpi PRIVATE MPI::MPI_C)
-install(TARGETS mrt_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+add_dependencies(runtime mrt_mpi)
+install(TARGETS mrt_mpi COMPONENT runtime LIBRARY
+  DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,19 +1,19 @@
 /* embed.c -- a program of one's own that trains by running a Lua script
  *
- *     cmake --build build
- *     LUA_PATH="lua/?.lua;lua/?/init.lua" build/embed train.lua
+ *     cc embed.c -o embed $(pkg-config --cflags --libs mrt-lua lua5.4)
+ *     ./embed train.lua
  *
- * (LUA_PATH is not needed where mrt is installed.)  mrt.core is linked into the
- * program; its tensors live in the Lua state and go with it.  The script sees
- * the global `epochs` and sets `result`; what it raises comes back here as a
- * message, and the host goes on.
+ * Any Lua 5.4 will do in place of Debian's.  Where mrt is not installed,
+ * build/embed is this, and LUA_PATH="lua/?.lua;lua/?/init.lua" says where the
+ * modules are.  mrt.core is linked into the program; its tensors live in the
+ * Lua state and go with it.  The script sees the global `epochs` and sets
+ * `result`; what it raises comes back here as a message, and the host goes on.
  *
  * SPDX-License-Identifier: MIT */
 #include <lauxlib.h>
 #include <lualib.h>
+#include <mrt_lua.h>
 #include <stdio.h>
-
-int luaopen_mrt_core(lua_State *L);
 
 int main(int argc, char **argv) {
   if (argc != 2) return fprintf(stderr, "usage: embed script.lua\n"), 2;

@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
+#include "mrt_lua.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -156,8 +157,6 @@ static mrt_binding *push_binding(lua_State *L) {
   lua_setfield(L, LUA_REGISTRYINDEX, MRT_BINDING);
   return m;
 }
-
-MRT_API int luaopen_mrt_core(lua_State *L);
 
 /* The context is also in the registry, as "mrt.context", for the program that
  * holds the state: mrt_interrupt wants it. */

@@ -12,7 +12,15 @@
 extern "C" {
 #endif
 
-#define MRT_VERSION "0.1.0"
+/* Which version these headers are of; mrt_version tells that of the library.
+ * The number is for comparisons: 102 is 0.1.2, 10000 is 1.0.0. */
+#define MRT_VERSION       "0.1.0"
+#define MRT_VERSION_MAJOR 0
+#define MRT_VERSION_MINOR 1
+#define MRT_VERSION_PATCH 0
+#define MRT_VERSION_NUMBER                                                     \
+  (MRT_VERSION_MAJOR * 10000 + MRT_VERSION_MINOR * 100 + MRT_VERSION_PATCH)
+
 #if defined(__GNUC__)
 #define MRT_API __attribute__((visibility("default")))
 #else
@@ -30,6 +38,7 @@ typedef enum mrt_status {
 
 /* "shape", "dtype" ...; never NULL. */
 MRT_API const char *mrt_status_name(mrt_status status);
+/* MRT_VERSION of the library, which may be newer than the headers. */
 MRT_API const char *mrt_version(void);
 
 typedef enum mrt_dtype {

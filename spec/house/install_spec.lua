@@ -1,5 +1,6 @@
 -- install_spec.lua -- cmake --install gives a tree that stands on its own: the
--- program, the Lua modules, and libmrt for C by pkg-config and by CMake.
+-- program, the Lua modules, libmrt for C by pkg-config and by CMake, and the
+-- binding for programs that have Lua inside.
 
 local files = require "support.files"
 
@@ -12,7 +13,11 @@ int main(void) {
   mrt_context *ctx;
   if (mrt_context_new(NULL, &ctx) != MRT_OK) return 1;
   mrt_context_free(ctx);
-  puts(mrt_version());
+#if MRT_VERSION_NUMBER < 100 || MRT_VERSION_NUMBER >= 20000
+#error "no such version"
+#endif
+  printf("%s %d.%d.%d\n", mrt_version(), MRT_VERSION_MAJOR, MRT_VERSION_MINOR,
+         MRT_VERSION_PATCH);
   return 0;
 }
 ]]
@@ -23,6 +28,10 @@ project(host C)
 find_package(mrt 0.1 REQUIRED)
 add_executable(host host.c)
 target_link_libraries(host mrt::mrt)
+add_executable(embed embed.c)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LUA REQUIRED IMPORTED_TARGET lua5.4)
+target_link_libraries(embed mrt::lua PkgConfig::LUA)
 ]]
 
 local function run(command)
@@ -31,6 +40,19 @@ local function run(command)
   assert(pipe:close(), output)
   return output
 end
+
+-- Trains, and tells the host; `host` is a global of the host's Lua alone.
+local script = [[
+local mrt = require "mrt"
+local w = mrt.parameter(mrt.zeros(3), "w")
+local step = mrt.compile(function(x)
+  local loss = ((w - x) ^ 2):sum()
+  w:assign(w - 0.25 * mrt.grad(loss, w))
+  return loss
+end)
+for _ = 1, epochs do step(mrt.ones(3)) end
+result = string.format("%s %.3f", mrt.version, w:sum():item())
+]]
 
 describe("an installed tree #install", function()
   local root, prefix, version
@@ -63,7 +85,64 @@ describe("an installed tree #install", function()
     local library = run("dirname $(find " .. prefix .. " -name libmrt.so)"):gsub("\n", "")
     run(string.format([[cd %s && PKG_CONFIG_PATH=%s/pkgconfig && export PKG_CONFIG_PATH &&
       cc host.c -o host $(pkg-config --cflags --libs mrt)]], root, library))
-    assert.equal(version .. "\n", run("LD_LIBRARY_PATH=" .. library .. " " .. root .. "/host"))
+    assert.equal(version .. " " .. version .. "\n",
+      run("LD_LIBRARY_PATH=" .. library .. " " .. root .. "/host"))
+  end)
+
+  -- Debian's Lua as a library, and the archive that Lua's own Makefile gives.
+  for kind, lua in pairs {
+    ["shared"] = "$(pkg-config --libs lua5.4)",
+    ["inside"] = "-Wl,-E $(pkg-config --variable=libdir lua5.4)/liblua5.4.a -lm -ldl",
+  } do
+    it("serves a program that has Lua, " .. kind, function()
+      local library = run("dirname $(find " .. prefix .. " -name libmrt.so)"):gsub("\n", "")
+      files.write(root .. "/script.lua", script)
+      run(string.format([[export PKG_CONFIG_PATH=%s/pkgconfig &&
+        cc -std=c11 -Wall -Wextra -Werror examples/embed.c -o %s/embed \
+        $(pkg-config --cflags --libs mrt-lua) $(pkg-config --cflags lua5.4) %s]],
+        library, root, lua))
+      local modules = prefix .. "/share/lua/5.4/"
+      local embed = string.format("cd / && LD_LIBRARY_PATH=%s LUA_PATH='%s?.lua;%s?/init.lua' "
+        .. "%s/embed %s/", library, modules, modules, root, root)
+      assert.equal("result: " .. version .. " 2.625\n", run(embed .. "script.lua"))
+      files.write(root .. "/wrong.lua", "require('mrt').ones(2):matmul(1, 2, 3)")
+      local pipe = io.popen(embed .. "wrong.lua 2>&1")
+      assert.matches("^embed: [^\n]*matmul", pipe:read "a")
+      assert.is_nil(pipe:close())
+    end)
+  end
+
+  it("has pages that lead to pages and pictures that are there", function()
+    local pages, count = prefix .. "/share/doc/mrt", 0
+    for page in run("find " .. pages .. " -name '*.md'"):gmatch "%S+" do
+      for target in files.read(page):gmatch "%]%(([^)#:]+%.%l%l%l?)[)#]" do
+        if target:match "%.md$" or target:match "%.svg$" then
+          count = count + 1
+          local file = io.open(page:match "^.*/" .. target)
+          assert(file, page .. " leads to " .. target):close()
+        end
+      end
+    end
+    assert.is_true(count > 50)
+    run("test -s " .. pages .. "/LICENSE")
+    local output = run("cd / && " .. prefix .. "/bin/mrt " .. pages .. "/examples/autodiff.lua")
+    assert.is_true(#output > 0)
+  end)
+
+  it("comes in parts", function()
+    local parts = root .. "/parts"
+    local function list(component)
+      run(string.format("rm -rf %s && cmake --install %s --component %s --prefix %s",
+        parts, build, component, parts))
+      return run("cd " .. parts .. " && find . -not -type d")
+    end
+    local runtime, lua = list "runtime", list "lua"
+    assert.matches("/bin/mrt\n", runtime)
+    assert.is_nil(runtime:find("%.h\n") or runtime:find("%.lua\n") or runtime:find "%.pc\n")
+    assert.matches("/mrt/core%.so\n", lua)
+    assert.is_nil(lua:find("libmrt") or lua:find "%.h\n")
+    assert.matches("libmrt%.so\n.*", list "dev")
+    assert.is_nil(list "doc":find "%.so")
   end)
 
   it("has headers that stand alone, in C and in C++", function()
@@ -99,8 +178,13 @@ describe("an installed tree #install", function()
   end)
 
   it("has libmrt for C programs by CMake", function()
+    run("cp examples/embed.c " .. root)
     run(string.format("cd %s && cmake -B b -DCMAKE_PREFIX_PATH=%s && cmake --build b",
       root, prefix))
-    assert.equal(version .. "\n", run(root .. "/b/host"))
+    assert.equal(version .. " " .. version .. "\n", run(root .. "/b/host"))
+    files.write(root .. "/script.lua", script)
+    local modules = prefix .. "/share/lua/5.4/"
+    assert.equal("result: " .. version .. " 2.625\n", run(string.format(
+      "LUA_PATH='%s?.lua;%s?/init.lua' %s/b/embed %s/script.lua", modules, modules, root, root)))
   end)
 end)

@@ -115,7 +115,7 @@ end
 -- What is linked by itself: files whose calls are looked at, targets of CMake. A
 -- plug-in has functions of the same names as the library, which it asks for these.
 local links <const> = {
-  { from = "^[cbk].*", targets = "mrt_objects|binding_objects|mrt_program|kernels_[a-z0-9]+_f32" },
+  { from = "^[cbk].*", targets = "mrt_objects|binding_objects|mrt|kernels_[a-z0-9]+_f32" },
   { from = "^kernels/cuda/", targets = "[a-z_]*cuda[a-z_]*" },
 }
 
