@@ -16,8 +16,8 @@ local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 local checkpoint = mrt.policy.checkpoint
 
-local flags = small.parser("checkpoint_policy.lua", "Checkpoint policies compared.",
-  { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 }):parse(arg)
+local flags = small.flags("Checkpoint policies compared.",
+  { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 })
 flags.dropout = 0.1
 
 local WORTH = 1e-10 -- seconds that a byte must save to be kept

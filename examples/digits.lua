@@ -9,26 +9,17 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 local glyphs = dofile((arg[0]:gsub("[^/]*$", "glyphs.lua")))
 
-local function whole(word)
-  local n = math.tointeger(tonumber(word))
-  if n and n >= 1 then return n end
-  return nil, ("'%s' is not a whole number of at least 1"):format(word)
-end
-
-local parser = argparse("mrt examples/digits.lua",
-  "Train a multi-layer perceptron to read 8x8 digits.")
-parser:option("--data", "folder with optdigits.tra and optdigits.tes"):argname "FOLDER"
-parser:option("--hidden", "width of the two hidden layers")
-  :default "256":argname "N":convert(whole)
-parser:option("--epochs", "times through the training set")
-  :default "40":argname "N":convert(whole)
-parser:option("--seed", "of weights and data order")
-  :default "1":argname "N":convert(whole)
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Train a multi-layer perceptron to read 8x8 digits.",
+  { "--data FOLDER", "with optdigits.tra and optdigits.tes" },
+  { "--hidden N", "width of the two hidden layers", default = 256, least = 1 },
+  { "--epochs N", "times through the training set", default = 40, least = 1 },
+  { "--seed N", "of weights and data order", default = 1, least = 1 },
+}
 
 local function fail(message)
   io.stderr:write("digits.lua: ", message, "\n")

@@ -10,19 +10,21 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local format = require "mrt.util.format"
 local finetune, nn, optim = mrt.finetune, mrt.nn, mrt.optim
 
-local parser = argparse("mrt examples/finetune.lua", "Adapters learn to answer.")
-parser:option("--folder", "a model as nn.load reads it"):argname "FOLDER"
-parser:option("--data", "JSON lines"):argname "FILE"
-parser:option("--out", "where the adapters go"):argname "FOLDER"
-parser:option("--memory", "a budget for the step"):default "256MiB"
-for option, default in pairs { context = 64, batch = 4, rank = 8, steps = 60 } do
-  parser:option("--" .. option):default(tostring(default)):convert(math.tointeger)
-end
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Adapters learn to answer.",
+  { "--folder FOLDER", "a model as nn.load reads it" },
+  { "--data FILE", "JSON lines" },
+  { "--out FOLDER", "where the adapters go" },
+  { "--memory BYTES", "a budget for the step", default = "256MiB" },
+  { "--context N", "positions of a row", default = 64, least = 1 },
+  { "--batch N", "rows of a step", default = 4, least = 1 },
+  { "--rank N", "of adapters", default = 8, least = 1 },
+  { "--steps N", "of training", default = 60, least = 1 },
+}
 
 -- ---- a model and its tokenizer -------------------------------------------------
 

@@ -14,10 +14,9 @@ local core = require "mrt.core"
 local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
-local parser = small.parser("fit.lua", "A GPT within less memory.",
-  { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 })
-parser:option("--percent", "budgets, of the whole peak"):default "100,80,65,50,40,30,22,15"
-local flags = parser:parse(arg)
+local flags = small.flags("A GPT within less memory.",
+  { layers = 6, dim = 96, heads = 4, context = 64, batch = 16, steps = 7 },
+  { "--percent LIST", "budgets, of the whole peak", default = "100,80,65,50,40,30,22,15" })
 flags.dropout = 0.1
 
 -- A step to train anew, and its plan.

@@ -10,31 +10,23 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 local nn, optim, policy, data = mrt.nn, mrt.optim, mrt.policy, mrt.data
 
-local parser = argparse("mrt examples/fsdp.lua",
-  "Train a GPT that is too large for one rank's budget on several.")
-
-local function count(flag, text, default)
-  parser:option(flag, text):default(default):argname "N":convert(function(word)
-    local n = math.tointeger(tonumber(word))
-    return n and n >= 1 and n or nil, ("%s: '%s' is not a count"):format(flag, word)
-  end)
-end
-
-parser:option("--budget", "memory of a rank"):default "32MiB":argname "BYTES"
-parser:option("--data", "text file (default: this project's layers)"):argname "PATH"
-count("--ranks", "to start", "4")
-count("--layers", "transformer blocks", "6")
-count("--heads", "attention heads", "4")
-count("--dim", "width, a multiple of the heads", "256")
-count("--context", "bytes a prediction can look back on", "64")
-count("--batch", "sequences of each rank in a step", "2")
-count("--steps", "updates", "12")
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Train a GPT that is too large for one rank's budget on several.",
+  { "--budget BYTES", "memory of a rank", default = "32MiB" },
+  { "--data FILE", "text; else this project's layers" },
+  { "--ranks N", "to start", default = 4, least = 1 },
+  { "--layers N", "transformer blocks", default = 6, least = 1 },
+  { "--heads N", "attention heads", default = 4, least = 1 },
+  { "--dim N", "width, a multiple of the heads", default = 256, least = 1 },
+  { "--context N", "bytes a prediction can look back on", default = 64, least = 1 },
+  { "--batch N", "sequences of each rank in a step", default = 2, least = 1 },
+  { "--steps N", "updates", default = 12, least = 1 },
+}
 
 -- ---- the same on every rank ------------------------------------------------
 
@@ -92,7 +84,8 @@ end
 
 if comm.size == 1 then
   local fits, refusal = pcall(step.plan, step, tokens, targets)
-  print(("%d parameters in %s\none rank: %s"):format(model:count(), flags.budget,
+  print(("%d parameters in %s\none rank: %s"):format(model:count(),
+    format.bytes(flags.budget),
     fits and "fits" or refusal.message:match "^[^\n]*"))
   print "ranks         peak   persistent    transient         sent"
   show(1, step:with { memory = false }:plan(tokens, targets))

@@ -11,39 +11,26 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 
 -- ---- flags ----------------------------------------------------------------
 
-local parser = argparse("mrt examples/gpt.lua",
-  "Train a small GPT on text and let it write.")
-
--- A flag with a number of at least `least`; a whole one where that is.
-local function number(flag, text, default, least)
-  local read = math.type(least) == "integer" and math.tointeger or tonumber
-  parser:option(flag, text):default(default):argname "N":convert(function(word)
-    local n = read(tonumber(word))
-    if n and n >= least then return n end
-    return nil, ("%s: '%s' is not a %snumber of at least %s"):format(flag, word,
-      read == tonumber and "" or "whole ", least)
-  end)
-end
-
-parser:option("--data", "text file (default: this project's sources)")
-  :argname "PATH"
-number("--layers", "transformer blocks", "4", 1)
-number("--heads", "attention heads", "4", 1)
-number("--dim", "width, a multiple of the heads", "128", 1)
-number("--context", "bytes a prediction can look back on", "64", 1)
-number("--batch", "sequences in a mini-batch", "12", 1)
-number("--steps", "updates", "2000", 1)
-number("--lr", "highest learning rate", "2e-3", 0.0)
-number("--dropout", "share of activations dropped, below 1", "0", 0.0)
-number("--seed", "of weights, data order, dropout and sample", "1337", 0)
-number("--eval-every", "steps between validations", "500", 1)
-number("--sample", "bytes to write at the end", "300", 0)
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Train a small GPT on text and let it write.",
+  { "--data FILE", "text; else this project's sources" },
+  { "--layers N", "transformer blocks", default = 4, least = 1 },
+  { "--heads N", "attention heads", default = 4, least = 1 },
+  { "--dim N", "width, a multiple of the heads", default = 128, least = 1 },
+  { "--context N", "bytes a prediction can look back on", default = 64, least = 1 },
+  { "--batch N", "sequences in a mini-batch", default = 12, least = 1 },
+  { "--steps N", "updates", default = 2000, least = 1 },
+  { "--lr X", "highest learning rate", default = 2e-3, least = 0 },
+  { "--dropout X", "share of activations dropped, below 1", default = 0.0, least = 0 },
+  { "--seed N", "of weights, data order, dropout and sample", default = 1337, least = 0 },
+  { "--eval-every N", "steps between validations", default = 500, least = 1 },
+  { "--sample N", "bytes to write at the end", default = 300, least = 0 },
+}
 
 local function fail(message)
   io.stderr:write("gpt.lua: ", message, "\n")

@@ -10,18 +10,21 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local format = require "mrt.util.format"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 
-local parser = argparse("mrt examples/lora.lua",
-  "Teach a small GPT, kept in 4 bits, another language by adapters.")
-local sizes = { layers = 4, heads = 4, dim = 128, context = 64, batch = 12, rank = 8,
-  steps = 500, tune = 200 }
-for option, default in pairs(sizes) do
-  parser:option("--" .. option):default(tostring(default)):convert(math.tointeger)
-end
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Teach a small GPT, kept in 4 bits, another language by adapters.",
+  { "--layers N", "transformer blocks", default = 4, least = 1 },
+  { "--heads N", "attention heads", default = 4, least = 1 },
+  { "--dim N", "width", default = 128, least = 1 },
+  { "--context N", "bytes a prediction can look back on", default = 64, least = 1 },
+  { "--batch N", "sequences in a mini-batch", default = 12, least = 1 },
+  { "--rank N", "of adapters", default = 8, least = 1 },
+  { "--steps N", "of training at first", default = 500, least = 1 },
+  { "--tune N", "steps of the adapters", default = 200, least = 1 },
+}
 
 -- ---- texts -----------------------------------------------------------------
 

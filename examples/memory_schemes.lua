@@ -19,25 +19,23 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local cache = require "mrt.device.cache"
 local chart = require "mrt.plan.report.chart"
 local core = require "mrt.core"
 local format = require "mrt.util.format"
 local checkpoint, swap = mrt.policy.checkpoint, mrt.policy.swap
 
-local parser = argparse("mrt examples/memory_schemes.lua",
-  "A ResNet and an LSTM under six schemes of memory.")
-parser:option("--net", "resnet, lstm or both"):default "both"
-  :choices { "resnet", "lstm", "both" }
-parser:flag("--deep", "200 and 1,000 layers, 512 to 2,048 steps as well")
-parser:flag("--forward", "only the bytes that forward passes of the ResNets make")
-parser:flag("--run", "train small ones: time, and memory of the process")
-parser:option("--rounds", "of --run"):default "7":convert(tonumber)
-parser:option("--out", "a picture, .svg or .html"):argname "FILE"
-parser:option("--one", "used by --run"):args(4)
-  :argname { "NET", "SIZE", "SCHEME", "NUMBER" }
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "A ResNet and an LSTM under six schemes of memory.",
+  { "--net NAME", "which of them", default = "both", choices = { "resnet", "lstm", "both" } },
+  { "--deep", "200 and 1,000 layers, 512 to 2,048 steps as well" },
+  { "--forward", "only the bytes that forward passes of the ResNets make" },
+  { "--run", "train small ones: time, and memory of the process" },
+  { "--rounds N", "of --run", default = 7, least = 1 },
+  { "--out FILE", "a picture, .svg or .html" },
+  { "--one NET SIZE SCHEME NUMBER" }, -- what --run starts
+}
 
 local nets = dofile((arg[0]:gsub("[^/]*$", "scheme_nets.lua")))
 

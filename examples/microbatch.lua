@@ -15,10 +15,9 @@ local core = require "mrt.core"
 local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
-local parser = small.parser("microbatch.lua", "Throughput against micro-batch.",
-  { layers = 3, dim = 256, heads = 4, context = 32, batch = 32 })
-parser:option("--seconds", "to measure each size"):default "1.5":convert(tonumber)
-local flags = parser:parse(arg)
+local flags = small.flags("Throughput against micro-batch.",
+  { layers = 3, dim = 256, heads = 4, context = 32, batch = 32 },
+  { "--seconds X", "to measure each size", default = 1.5, least = 0 })
 
 local function flop_per_byte(plan)
   local flops, bytes = 0, 0

@@ -10,18 +10,20 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local format = require "mrt.util.format"
 local nn, optim, precision = mrt.nn, mrt.optim, mrt.policy.precision
 
-local parser = argparse("mrt examples/mixed_precision.lua",
-  "The same GPT trained in f32, bf16, f16 and fp8.")
-for option, default in pairs { steps = 200, layers = 3, dim = 96, heads = 3, context = 64,
-  batch = 8 } do
-  parser:option("--" .. option):default(tostring(default)):convert(math.tointeger)
-end
-parser:option("--data", "text file (default: README.md and mrt.h)"):argname "PATH"
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "The same GPT trained in f32, bf16, f16 and fp8.",
+  { "--steps N", "of training", default = 200, least = 1 },
+  { "--layers N", "transformer blocks", default = 3, least = 1 },
+  { "--dim N", "width", default = 96, least = 1 },
+  { "--heads N", "attention heads", default = 3, least = 1 },
+  { "--context N", "bytes a prediction can look back on", default = 64, least = 1 },
+  { "--batch N", "sequences in a mini-batch", default = 8, least = 1 },
+  { "--data FILE", "text; else README.md and mrt.h" },
+}
 
 -- ---- data ---------------------------------------------------------------------
 

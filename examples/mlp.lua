@@ -7,7 +7,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 
 local function whole(word)
@@ -16,23 +16,17 @@ local function whole(word)
   return nil, ("'%s' is not a whole number of at least 1"):format(word)
 end
 
-local parser = argparse("mrt examples/mlp.lua",
-  "Train a multi-layer perceptron to read digits.")
-parser:option("--data", "optdigits CSV, or a folder with MNIST"):argname "PATH"
-parser:option("--hidden", "width of the two hidden layers")
-  :default "1024":argname "N":convert(whole)
-parser:option("--epochs", "times through the training set")
-  :default "5":argname "N":convert(whole)
-parser:option("--batch", "examples in a mini-batch, or all")
-  :default "128":argname "N":convert(function(word)
-    if word == "all" then return word end
-    return whole(word)
-  end)
-parser:option("--lr", "learning rate"):default "1e-3":argname "X"
-  :convert(tonumber)
-parser:option("--seed", "of weights and data order")
-  :default "1":argname "N":convert(whole)
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Train a multi-layer perceptron to read digits.",
+  { "--data PATH", "optdigits CSV, or a folder with MNIST" },
+  { "--hidden N", "width of the two hidden layers", default = 1024, least = 1 },
+  { "--epochs N", "times through the training set", default = 5, least = 1 },
+  { "--batch N", "examples in a mini-batch, or all", default = 128, read = function(word)
+    return word == "all" and word or whole(word)
+  end },
+  { "--lr X", "learning rate", default = 1e-3 },
+  { "--seed N", "of weights and data order", default = 1, least = 1 },
+}
 
 local function fail(message)
   io.stderr:write("mlp.lua: ", message, "\n")

@@ -10,34 +10,22 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 local glyphs = dofile((arg[0]:gsub("[^/]*$", "glyphs.lua")))
 
-local function whole(word)
-  local n = math.tointeger(tonumber(word))
-  if n and n >= 1 then return n end
-  return nil, ("'%s' is not a whole number of at least 1"):format(word)
-end
-
-local parser = argparse("mrt examples/mnist.lua",
-  "Train a small convolutional network to read digits.")
-parser:option("--data", "folder with MNIST"):argname "FOLDER"
-parser:option("--epochs", "times through the training set")
-  :default "3":argname "N":convert(whole)
-parser:option("--batch", "images in a mini-batch")
-  :default "128":argname "N":convert(whole)
-parser:option("--width", "channels of the first convolution")
-  :default "24":argname "N":convert(whole)
-parser:option("--lr", "highest learning rate"):default "3e-3":argname "X"
-  :convert(tonumber)
-parser:option("--seed", "of weights and data order")
-  :default "1":argname "N":convert(whole)
-parser:option("--log", "folder for run.jsonl, TensorBoard and a page"):argname "FOLDER"
-parser:option("--snapshots", "folder for the run's state, saved after each epoch")
-  :argname "FOLDER"
-parser:flag("--resume", "go on from the last snapshot")
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Train a small convolutional network to read digits.",
+  { "--data FOLDER", "with MNIST" },
+  { "--epochs N", "times through the training set", default = 3, least = 1 },
+  { "--batch N", "images in a mini-batch", default = 128, least = 1 },
+  { "--width N", "channels of the first convolution", default = 24, least = 1 },
+  { "--lr X", "highest learning rate", default = 3e-3 },
+  { "--seed N", "of weights and data order", default = 1, least = 1 },
+  { "--log FOLDER", "for run.jsonl, TensorBoard and a page" },
+  { "--snapshots FOLDER", "for the run's state, saved after each epoch" },
+  { "--resume", "go on from the last snapshot" },
+}
 
 local function fail(message)
   io.stderr:write("mnist.lua: ", message, "\n")

@@ -12,14 +12,14 @@
 
 local mrt = require "mrt"
 local caching_allocator = require "mrt.plan.caching_allocator"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local format = require "mrt.util.format"
 local nn, optim = mrt.nn, mrt.optim
 
-local parser = argparse("mrt examples/planning.lua",
-  "Plan small steps under every memory scheme.")
-parser:option("--out", "a folder, which is there, for pictures"):argname "FOLDER"
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Plan small steps under every memory scheme.",
+  { "--out FOLDER", "one that is there, for pictures" },
+}
 
 local schemes = {
   { "none", { inplace = false, share = false } },

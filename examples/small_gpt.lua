@@ -6,24 +6,31 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
 local nn, optim = mrt.nn, mrt.optim
 
 local small = {}
 
---- A command line: the model's sizes, and --out for a picture.
----@param name string   of the example
----@param about string
+local about = { layers = "transformer blocks", dim = "width", heads = "attention heads",
+  context = "positions of a sequence", batch = "sequences in a mini-batch",
+  steps = "to measure each plan" }
+
+--- The options of an example: the model's sizes, --out for a picture, and its own.
+---@param what string
 ---@param sizes table<string, integer>  defaults: layers, dim, heads, context, batch, ...
----@return table parser  of argparse
-function small.parser(name, about, sizes)
-  local parser = argparse("mrt examples/" .. name, about)
-  for option, default in pairs(sizes) do
-    parser:option("--" .. option):default(tostring(default)):convert(math.tointeger)
+---@param more? mrt.ArgumentRow
+---@return table flags
+function small.flags(what, sizes, more)
+  local given = { about = what, more }
+  for _, name in ipairs { "layers", "dim", "heads", "context", "batch", "steps" } do
+    if sizes[name] then
+      given[#given + 1] = { ("--%s N"):format(name), about[name], default = sizes[name],
+        least = 1 }
+    end
   end
-  parser:option("--out", "a picture, .svg or .html"):argname "FILE"
-  return parser
+  given[#given + 1] = { "--out FILE", "a picture, .svg or .html" }
+  return arguments.script(given)
 end
 
 --- A GPT of these sizes, always the same numbers, with its training step and a batch.

@@ -12,16 +12,17 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local chart = require "mrt.plan.report.chart"
 local format = require "mrt.util.format"
 local checkpoint = mrt.policy.checkpoint
 
-local parser = argparse("mrt examples/sublinear.lua", "Memory of a deep chain.")
-parser:option("--most", "layers of the deepest chain"):default "256":convert(tonumber)
-parser:option("--fixed", "layers of the chain cut into K"):default "144":convert(tonumber)
-parser:option("--out", "a picture, .svg or .html"):argname "FILE"
-local flags = parser:parse(arg)
+local flags = arguments.script {
+  about = "Memory of a deep chain.",
+  { "--most N", "layers of the deepest chain", default = 256, least = 1 },
+  { "--fixed N", "layers of the chain cut into K", default = 144, least = 1 },
+  { "--out FILE", "a picture, .svg or .html" },
+}
 
 local ROWS = 1024
 

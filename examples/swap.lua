@@ -16,8 +16,8 @@ local chart = require "mrt.plan.report.chart"
 local format = require "mrt.util.format"
 local small = dofile((arg[0]:gsub("[^/]*$", "small_gpt.lua")))
 
-local flags = small.parser("swap.lua", "When is swapping free?",
-  { layers = 4, dim = 128, heads = 4, context = 64, batch = 8 }):parse(arg)
+local flags = small.flags("When is swapping free?",
+  { layers = 4, dim = 128, heads = 4, context = 64, batch = 8 })
 
 -- The activations with their T_swap and T_compute: seconds between the last forward
 -- and the first backward step that reads them.  The easiest to hide come first.

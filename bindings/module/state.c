@@ -268,12 +268,14 @@ static int measure_swap(lua_State *L) {
   return 1;
 }
 
-/* info(): version, device, threads, libraries, tensor bytes. */
+/* info(): version, Lua's, device, threads, libraries, tensor bytes. */
 static int info(lua_State *L) {
   mrt_context_info i = mrt_context_get_info(mrt_binding_get(L)->ctx);
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 16);
   lua_pushstring(L, mrt_version());
   lua_setfield(L, -2, "version");
+  lua_pushliteral(L, LUA_RELEASE);
+  lua_setfield(L, -2, "lua");
   lua_pushstring(L, i.isa);
   lua_setfield(L, -2, "isa");
   lua_pushstring(L, i.device);

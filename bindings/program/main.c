@@ -5,7 +5,7 @@
  *     mrt name [args]                    runs lua/mrt/cli/command/name.lua
  *     mrt                                the prompt, or a script from a pipe
  *
- * A sub-command is a Lua file that returns a function of its arguments, so
+ * A sub-command is a Lua file that returns what its arguments are given to, so
  * adding one touches no C.  Nothing is loaded before it is needed: an empty
  * script costs little more than it does in lua.
  *
@@ -27,8 +27,10 @@ typedef struct command_line {
   int script; /* index of the script's name; argc when there is none */
   int end;    /* one past the options */
   const char *policy;
-  bool version, interactive, no_environment, has_code, twice;
+  bool version, interactive, no_environment, has_code, twice, help;
 } command_line;
+
+enum { MISUSED = 2 }; /* the exit status after a wrong command line */
 
 static void complain(const char *message) {
   fprintf(stderr, "mrt: %s\n", message);
@@ -79,6 +81,10 @@ static bool read_policy(command_line *c, int *i) {
 static bool read_option(command_line *c, int *i) {
   const char *word = c->argv[*i];
   char letter = word[1];
+  bool version = !strcmp(word, "--version");
+  c->help |= !strcmp(word, "--help") || !strcmp(word, "-h");
+  c->version |= version;
+  if (c->help || version) return true;
   if (letter == '-') return read_policy(c, i);
   if (strchr("eli", letter) && letter != 'i') {
     c->has_code |= letter == 'e';
@@ -114,35 +120,19 @@ static bool read_command_line(command_line *c, int argc, char **argv) {
     }
     c->end = i;
     if (!read_option(c, &i)) return false;
+    if (c->help) return true;
   }
   c->end = c->script = i;
   return true;
 }
 
-static void print_usage(const command_line *c) {
-  const char *bad = c->argv[c->end];
-  if (c->twice)
-    complain("one --policy wanted; mrt plan compares several");
-  else if (strcmp(bad, "-e") && strcmp(bad, "-l") &&
-           strncmp(bad, "--policy", 8))
-    fprintf(stderr, "mrt: unrecognized option '%s'\n", bad);
-  else
-    fprintf(stderr, "mrt: '%s' needs argument\n", bad);
-  fputs("usage: mrt [options] [script [args]]\n"
-        "  -e stat  execute string 'stat'\n"
-        "  -i       enter interactive mode after executing 'script'\n"
-        "  -l name  require library 'name' into global 'name'\n"
-        "  -v       show version information\n"
-        "  -E       ignore environment variables\n"
-        "  -W       turn warnings on (they are)\n"
-        "  --policy file  lay the options it returns over every mrt.compile\n"
-        "  --       stop handling options\n"
-        "  -        stop handling options and execute stdin\n"
-        "mrt help tells more\n",
-        stderr);
-}
-
 /* ---- the Lua state ------------------------------------------------------- */
+
+/* --help is the command of that name, whatever else there is. */
+static void ask_for_help(command_line *c) {
+  static char name[] = "help", *words[] = { name, name, NULL };
+  *c = (command_line){ .argv = words, .script = 1, .end = 1 };
+}
 
 static void set_arguments(lua_State *L, const command_line *c, int argc) {
   int zero = c->script == argc ? 0 : c->script;
@@ -286,6 +276,20 @@ static int push_script_arguments(lua_State *L, char **argv) {
   return n;
 }
 
+/* What mrt.cli.commands says of a word that is none that we know: pushed. */
+static const char *push_meant(lua_State *L, const char *function,
+                              const char *word) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "mrt.cli.commands");
+  if (mrt_program_call(L, 1, 1) == LUA_OK) {
+    lua_getfield(L, -1, function);
+    lua_pushstring(L, word);
+    if (mrt_program_call(L, 1, 1) == LUA_OK && lua_isstring(L, -1))
+      return lua_tostring(L, -1);
+  }
+  return "";
+}
+
 /* Run the script or sub-command; fills *code with the exit status. */
 static int run_script(lua_State *L, const command_line *c, int *code) {
   char **argv = c->argv + c->script;
@@ -294,15 +298,31 @@ static int run_script(lua_State *L, const command_line *c, int *code) {
   bool command = load_command(L, argv[0], &status);
   if (!command) {
     status = luaL_loadfile(L, from_stdin ? NULL : argv[0]);
-    if (status == LUA_ERRFILE && !strpbrk(argv[0], "./"))
-      lua_pushfstring(L, "%s, nor is it a command (see mrt help)",
-                      lua_tostring(L, -1));
+    if (status == LUA_ERRFILE && !strpbrk(argv[0], "./")) {
+      const char *missing = lua_tostring(L, -1);
+      lua_pushfstring(L, "%s, nor is it a command%s (see mrt --help)", missing,
+                      push_meant(L, "meant", argv[0]));
+    }
   }
   if (status == LUA_OK)
     status = mrt_program_call(L, push_script_arguments(L, argv + 1), 1);
   if (status == LUA_OK && command && lua_isinteger(L, -1))
     *code = (int)lua_tointeger(L, -1);
   return report(L, status);
+}
+
+/* Say what is wrong with the command line. */
+static void refuse(lua_State *L, const command_line *c) {
+  const char *bad = c->argv[c->end];
+  bool known = !strcmp(bad, "-e") || !strcmp(bad, "-l") ||
+               !strcmp(bad, "--policy") || !strncmp(bad, "--policy=", 9);
+  if (c->twice)
+    complain("one --policy wanted; mrt plan compares several");
+  else if (known)
+    complain(lua_pushfstring(L, "%s wants a value (see mrt --help)", bad));
+  else
+    complain(lua_pushfstring(L, "no option '%s'%s (see mrt --help)", bad,
+                             push_meant(L, "meant_option", bad)));
 }
 
 /* The exit status of a command line that was understood. */
@@ -325,17 +345,18 @@ static int run(lua_State *L, const command_line *c, int argc) {
 
 /* All of the program, in protected mode: argc, argv -> exit status. */
 static int start(lua_State *L) {
-  int argc = (int)lua_tointeger(L, 1), code = EXIT_FAILURE;
+  int argc = (int)lua_tointeger(L, 1), code = MISUSED;
   char **argv = lua_touserdata(L, 2);
   command_line c;
   luaL_checkversion(L);
-  if (!read_command_line(&c, argc, argv)) {
-    print_usage(&c);
-  } else {
-    if (c.version) print_version();
-    open_state(L, &c, argc);
+  bool understood = read_command_line(&c, argc, argv);
+  if (understood && c.help) ask_for_help(&c), argc = 2;
+  if (understood && c.version) print_version();
+  open_state(L, &c, argc);
+  if (understood)
     code = run(L, &c, argc);
-  }
+  else
+    refuse(L, &c);
   lua_pushinteger(L, code);
   return 1;
 }

@@ -51,21 +51,24 @@ describe("the program", function()
   end)
 
   it("refuses what it cannot read or write", function()
+    local wrong = 1
     local function says(pattern, ...)
       local status, _, err = run(...)
-      assert.equal(1, status)
+      assert.equal(wrong, status)
       assert.matches(pattern, err)
     end
-    says("a script is wanted", "plan")
     says("cannot open nowhere.lua", "plan nowhere.lua")
     says(":1: unexpected symbol near '='", "plan SCRIPT", "x = = 1")
+    says("not a regular file", "plan --html / SCRIPT", planned)
+    says("below the working%-set bound, 16,448", "plan --budget 16KiB SCRIPT", planned)
+    wrong = 2
+    says("script.lua wanted", "plan")
+    says("no option '%-%-bugdet'; did you mean %-%-budget%?", "plan --bugdet 1GiB SCRIPT", planned)
     says("%-%-html wants a value", "plan --html '' SCRIPT", planned)
     says("%-%-budget wants a value", "plan --budget")
     says("%-%-json takes no value", "plan --json=3 SCRIPT", planned)
     says("'50%%' is not a number of bytes", "plan --budget 50% SCRIPT", planned)
     says("'nan' is not", "plan --budget nan SCRIPT", planned)
-    says("not a regular file", "plan --html / SCRIPT", planned)
-    says("below the working%-set bound, 16,448", "plan --budget 16KiB SCRIPT", planned)
   end)
 
   it("shows ways into less than the working set: by swapping", function()

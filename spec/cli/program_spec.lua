@@ -21,6 +21,12 @@ local function mrt(arguments, input)
   return shell(string.format("printf %%s %s | %s %s", quote(input or ""), program, arguments))
 end
 
+-- What a command prints that goes well.
+local function only(code, output, errors)
+  assert.same({ 0, "" }, { code, errors })
+  return output
+end
+
 describe("the program", function()
   local script
 
@@ -130,17 +136,21 @@ describe("the program", function()
     assert.matches("^mrt: cannot open nofile.lua", errors)
     code, _, errors = mrt "nocommand"
     assert.equal(1, code)
-    assert.matches("nor is it a command", errors)
+    assert.matches("nor is it a command %(see mrt %-%-help%)", errors)
+    code, _, errors = mrt "plna x.lua"
+    assert.equal(1, code)
+    assert.matches("cannot open plna.*nor is it a command; did you mean mrt plan%?", errors)
   end)
 
   it("refuses options it does not know", function()
     for _, option in ipairs { "-x", "--bad", "-vv", "-e", "-l" } do
       local code, output, errors = mrt(option)
-      assert.equal(1, code)
+      assert.equal(2, code)
       assert.equal("", output)
       assert.matches("mrt: .*" .. option:gsub("%-", "%%-"), errors)
-      assert.matches("usage:", errors)
+      assert.matches("see mrt %-%-help", errors)
     end
+    assert.matches("did you mean %-%-policy%?", select(3, mrt "--polcy x.lua"))
   end)
 
   it("takes what follows -- as a script", function()
@@ -154,10 +164,27 @@ describe("the program", function()
     assert.equal(0, (mrt "-e 'return 7'"))
   end)
 
-  it("lists its sub-commands", function()
-    local code, output = mrt "help"
-    assert.equal(0, code)
-    assert.matches("mrt info", output)
+  it("has help and a version wherever people look for them", function()
+    local page = only(mrt "help")
+    for name in ("bench chat estimate export finetune generate help info launch merge plan version")
+      :gmatch "%S+" do
+      assert.matches("\n  " .. name .. " +%u", page)
+      local own = only(mrt(name .. " --help"))
+      assert.matches("^usage: mrt " .. name, own)
+      assert.equal(own, only(mrt("help " .. name)))
+      assert.equal(own, only(mrt(name .. " -h")))
+    end
+    for _, words in ipairs { "--help", "-h", "--help nosuch.lua", "-h -e 'error()'" } do
+      assert.equal(page, only(mrt(words)))
+    end
+    local version = select(2, mrt "-v")
+    for _, words in ipairs { "--version", "version" } do
+      assert.equal(version, only(mrt(words)))
+    end
+    assert.matches("f32%[32,10%]", select(2, mrt "help nn.Linear"))
+    local code, _, errors = mrt "help plna"
+    assert.equal(1, code)
+    assert.matches("nothing is known of 'plna'; did you mean mrt help plan%?", errors)
   end)
 
   it("measures the machine, keeps that and plans with it #long", function()
@@ -171,8 +198,8 @@ describe("the program", function()
     output = select(2, mrt "info --devices")
     assert.matches("\na100%-40 +40.0 GiB +1.55T +19.50T +312.00T +25.00G", output)
     code, output, errors = mrt "info --device"
-    assert.equal(1, code)
-    assert.matches("no option '%-%-device', it has %-%-devices, %-%-measure", errors)
+    assert.equal(2, code)
+    assert.matches("no option '%-%-device'; did you mean %-%-devices%?", errors)
     assert.equal("", output)
   end)
 
@@ -197,8 +224,8 @@ end
 describe("Ctrl-C", function()
   it("stops a script with an error", function()
     local code, _, errors = interrupt "io.open(arg[1], 'w'):close() while true do end"
-    assert.equal(1, code)
-    assert.matches("^mrt: .*interrupted!\nstack traceback:", errors)
+    assert.equal(130, code)
+    assert.matches("^mrt: .*interrupted!\n$", errors)
   end)
 
   it("can be caught by the script", function()

@@ -79,7 +79,7 @@ describe("examples/gpt.lua", function()
     local plan = out:find "peak +%S+ %S?iB"
     local first = out:find "step 1/4  loss"
     assert.is_true(plan ~= nil and plan < first)
-    assert.matches("step 4/4  validation loss %d+%.%d+\n", out)
+    assert.matches("step 4/4  validation loss %d+%.%d+  ", out)
     assert.matches("validation loss %d+%.%d+ after 4 steps in [%d.]+ s\n\n.+", out)
   end)
 
@@ -93,8 +93,8 @@ describe("examples/gpt.lua", function()
 
   it("says what is wrong with its flags and files", function()
     for flags, message in pairs {
-      ["--steps x"] = "'x' is not a whole number",
-      ["--stepz 3"] = "unknown option '%-%-stepz'",
+      ["--steps x"] = "%-%-steps: 'x' is no whole number",
+      ["--stepz 3"] = "no option '%-%-stepz'; did you mean %-%-steps%?",
       ["--heads 3"] = "%-%-dim 128 is not a multiple of %-%-heads 3",
       ["--data no/such/file"] = "gpt.lua: no/such/file: No such file",
       ["--data LICENSE --context 5000"] = "too short",

@@ -14,6 +14,7 @@
 --
 -- SPDX-License-Identifier: MIT
 
+local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
 local format = require "mrt.util.format"
 
@@ -115,17 +116,19 @@ local function compare(o)
   end
 end
 
-return function(...)
-  local parser = require "argparse" ("mrt bench finetune", "Steps of fine-tuning.")
-  parser:option("--cases"):default "lora-bf16,lora-f32,full-f32"
-  parser:option("--rounds"):default "2":convert(math.tointeger)
-  parser:option("--steps"):default "3":convert(math.tointeger)
-  parser:option("--layers"):default "30":convert(math.tointeger)
-  parser:option("--memory"):convert(format.read_bytes)
-  parser:option("--python"):default "python3"
-  parser:option("--program"):default(arg and arg[-1] or "mrt")
-  parser:option("--one")
-  local o = parser:parse { ... }
-  if o.one then return measure(o.one, o) end
-  return compare(o)
-end
+return arguments.new {
+  name = "mrt bench finetune",
+  about = "Steps of fine-tuning.",
+  { "--cases LIST", "of method and dtype", default = "lora-bf16,lora-f32,full-f32" },
+  { "--rounds N", "in turn with PyTorch", default = 2, least = 1 },
+  { "--steps N", "of each", default = 3, least = 1 },
+  { "--layers N", "of the model", default = 30, least = 1 },
+  { "--memory BYTES", "a budget" },
+  { "--python FILE", "with PyTorch and peft", default = "python3" },
+  { "--program FILE", "mrt", default = arg and arg[-1] or "mrt" },
+  { "--one TEXT" }, -- a case, in a process of its own
+  run = function(o)
+    if o.one then return measure(o.one, o) end
+    return compare(o)
+  end,
+}

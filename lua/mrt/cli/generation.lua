@@ -2,48 +2,35 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local beside = require "mrt.generate.beside"
 local format = require "mrt.util.format"
 local nn = require "mrt.nn"
 
 local generation = {}
 
-local function number(word)
-  local n = tonumber(word)
-  if n then return n end
-  return nil, ("'%s' is no number"):format(word)
-end
-local function whole(word)
-  local n = math.tointeger(tonumber(word))
-  if n then return n end
-  return nil, ("'%s' is no whole number"):format(word)
-end
-
---- A parser with the options that both commands have.
----@param name string
----@param about string
----@return table
-function generation.parser(name, about)
-  local parser = argparse(name, about):usage_margin(2):help_max_width(96)
-  parser:argument("folder", "a model: a folder as transformers writes it, or a .gguf file")
-  parser:option("--count", "tokens of an answer at most"):convert(whole)
-  parser:option("--temperature", "0: always the likeliest"):convert(number)
-  parser:option("--top-k", "draw among so many"):convert(whole)
-  parser:option("--top-p", "draw among those that together are so likely"):convert(number)
-  parser:option("--min-p", "leave out what is less likely than this part of the likeliest")
-    :convert(number)
-  parser:option("--repetition-penalty", "above 1: what is there becomes less likely")
-    :convert(number)
-  parser:option("--seed", "of what is drawn; default 0"):convert(whole)
-  parser:option("--stop", "end before this text; may be repeated"):count "*"
-  parser:option("--context", "tokens at most, prompt and all"):convert(whole)
-  parser:option("--dtype", "of the weights: f32, bf16 or f16; default as they are stored")
-  parser:option("--quantize", "keep the weights in nf4, int8, q4_0, ...")
-  parser:option("--adapter", "a folder with an adapter of peft's form")
-  parser:option("--memory", "budget of a step: 2GiB")
-  parser:flag("--verbose", "bytes to the byte, and the time that it took")
-  return parser
+--- A parser with the options that both commands have, and those of `given`.
+---@param given mrt.Arguments
+---@return mrt.Arguments
+function generation.parser(given)
+  for _, row in ipairs {
+    { "--count N", "tokens of an answer at most" },
+    { "--temperature X", "0: always the likeliest" },
+    { "--top-k N", "draw among so many" },
+    { "--top-p X", "draw among those that together are so likely" },
+    { "--min-p X", "leave out what is less likely than this part of the likeliest" },
+    { "--repetition-penalty X", "above 1: what is there becomes less likely" },
+    { "--seed N", "of what is drawn; else 0" },
+    { "--stop TEXT", "end before this text", many = true },
+    { "--context N", "tokens at most, prompt and all" },
+    { "--dtype NAME", "of the weights; else as they are stored",
+      choices = { "f32", "bf16", "f16" } },
+    { "--quantize NAME", "keep the weights in nf4, int8, q4_0, ..." },
+    { "--adapter FOLDER", "an adapter of peft's form" },
+    { "--memory BYTES", "budget of a step: 2GiB" },
+    { "-v, --verbose", "bytes to the byte, and the time that it took" },
+  } do given[#given + 1] = row end
+  return arguments.new(given)
 end
 
 --- Write a message as the program does; the exit status.

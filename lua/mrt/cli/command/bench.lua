@@ -12,6 +12,8 @@
 --
 -- SPDX-License-Identifier: MIT
 
+local arguments = require "mrt.cli.arguments"
+local closest = require "mrt.util.closest"
 local core = require "mrt.core"
 
 -- The description in the first line of a file; nil for what is no benchmark.
@@ -44,22 +46,44 @@ local function find()
   return list, has_spec and spec
 end
 
-local function usage(out, list, spec)
-  out:write "mrt bench NAME [args]\n"
-  for _, b in ipairs(list) do out:write(("  %-11s %s\n"):format(b.name, b.what)) end
+local function listed()
+  local list, spec = find()
+  local lines = {}
+  for i, b in ipairs(list) do lines[i] = ("  %-11s %s"):format(b.name, b.what) end
   if not spec then
-    out:write "plan, packing, recompute and others of the planner: spec/bench of the sources\n"
+    lines[#lines + 1] = "plan, packing, recompute and others of the planner: spec/bench of the "
+      .. "sources"
   end
+  return table.concat(lines, "\n")
 end
 
-return function(name, ...)
+local function complain(name, list)
+  local names = {}
+  for i, b in ipairs(list) do names[i] = b.name end
+  local meant = closest(name, names)
+  io.stderr:write(("mrt bench: no '%s'%s (see mrt bench --help)\n"):format(name,
+    meant and "; did you mean " .. meant .. "?" or ""))
+  return 2
+end
+
+local function run(o)
   local list, spec = find()
   if spec then
     package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(spec, spec, package.path)
   end
   for _, b in ipairs(list) do
-    if b.name == name then return assert(loadfile(b.path))()(...) end
+    if b.name == o.rest[1] then
+      return assert(loadfile(b.path))()(table.unpack(o.rest, 2))
+    end
   end
-  usage(name and io.stderr or io.stdout, list, spec)
-  if name then os.exit(1, true) end
+  return complain(o.rest[1], list)
 end
+
+return arguments.new {
+  name = "mrt bench",
+  about = "Measure time and memory, beside other programs where there are any.",
+  script = "NAME [args]",
+  bare = true,
+  more = listed,
+  run = run,
+}

@@ -9,9 +9,6 @@ local json = require "mrt.util.json"
 local format = require "mrt.util.format"
 local generation = require "mrt.cli.generation"
 
-local parser = generation.parser("mrt chat", "Talk with a model.")
-parser:option("--system", "what it is told first")
-
 local help <const> = [[
 /reset       forget what was said
 /save FILE   append it to a file, as a line of JSON: {"messages": [...]}
@@ -158,8 +155,7 @@ local function start(args)
   return true
 end
 
-return function(...)
-  local args = parser:parse { ... }
+local function run(args)
   local fine, ok, message = pcall(start, args)
   if not fine then
     if tostring(ok):find("interrupted!", 1, true) then error(ok, 0) end
@@ -167,3 +163,12 @@ return function(...)
   end
   return ok and 0 or generation.complain("chat", message)
 end
+
+return generation.parser {
+  name = "mrt chat",
+  about = "Talk with a model.",
+  { "FOLDER", "a model: a folder as transformers writes it, or a .gguf file" },
+  { "--system TEXT", "what it is told first" },
+  more = help,
+  run = run,
+}

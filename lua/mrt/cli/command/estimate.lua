@@ -4,7 +4,7 @@
 --
 -- SPDX-License-Identifier: MIT
 
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local estimate = require "mrt.estimate"
 local format = require "mrt.util.format"
 
@@ -18,44 +18,6 @@ local function count(word)
   if whole and whole >= 0 then return whole end
   return nil, ("'%s' is no count (2048, 175e9, 3.2M, 175B)"):format(word)
 end
-
-local function yes(word)
-  if word == "yes" or word == "no" then return word == "yes" end
-  return nil, ("'%s' is neither yes nor no"):format(word)
-end
-
--- Options of one estimate: counts, words and yes-or-no, in its own spelling.
-local function add(command, counts, words, choices)
-  for name in counts:gmatch "%S+" do
-    command:option("--" .. name:gsub("_", "-")):target(name):argname "N":convert(count)
-  end
-  for name in words:gmatch "%S+" do
-    command:option("--" .. name):target(name):argname "NAME"
-  end
-  for name in (choices or ""):gmatch "%S+" do
-    command:option("--" .. name:gsub("_", "-")):target(name):argname "yes|no":convert(yes)
-  end
-  command:flag("--json", "print JSON")
-  return command
-end
-
-local parser = argparse("mrt estimate", "Weights, activations and optimizer state, by formula.")
-parser:command_target "name"
-parser:flag("--json", "print JSON")
-add(parser:command("gpt3", "the eight models of GPT-3"), "tokens", "model")
-add(parser:command("transformer", "a GPT: parameters, states, what its layers keep"),
-  "layers dim heads head_dim sequence vocab context batch ff tensor pipeline interleave",
-  "dtype attention recompute", "dropout sequence_parallel bias tie")
-add(parser:command("boundary", "activations at the boundaries of layers"),
-  "tokens dim layers", "dtype")
-add(parser:command("states", "weights, gradients, optimizer state"),
-  "parameters", "dtype optimizer")
-add(parser:command("zero", "mixed-precision Adam's states on each rank"),
-  "parameters ranks stage", "")
-add(parser:command("linear", "y = x W^T + b"), "inputs outputs rows", "dtype", "bias")
-add(parser:command("matmul", "[m,k] x [k,n]"), "m k n batch", "dtype")
-add(parser:command("conv2d", "a convolution over images"),
-  "channels filters height width kernel batch stride padding dilation groups", "dtype", "bias")
 
 local not_bytes = { parameters = format.count, flops = function(n) return ("%.4g"):format(n) end }
 
@@ -151,7 +113,7 @@ function print_text.transformer(_, values)
   show_all(values.activations, names.activations)
 end
 
-local function run(name, o)
+local function print_all(name, o)
   local json = o.json
   o.json = nil
   local values = collect[name](o)
@@ -159,25 +121,56 @@ local function run(name, o)
   print(require "mrt.plan.report.estimate_json" (name, values))
 end
 
-local function complain(text)
-  io.stderr:write("mrt: ", text, "\n")
+local function run(name, o)
+  local fine, problem = pcall(print_all, name, o)
+  if fine then return 0 end
+  if type(problem) ~= "table" then error(problem, 0) end
+  io.stderr:write("mrt estimate: ", problem.message, "\n")
   return 1
 end
 
-return function(...)
-  local first = ...
-  if not first then
-    print(parser:get_help())
-    return
-  elseif first:sub(1, 1) ~= "-" and not collect[first] then
-    return complain(("estimate: no '%s', there is gpt3, transformer, boundary, states, "
-      .. "zero, linear, matmul, conv2d"):format(first))
+-- ---- what each takes -----------------------------------------------------------
+
+-- The parser of one estimate: its counts, words and yes-or-no, in its own spelling.
+local function parser_of(name, about, counts, words, choices)
+  local given = { name = "mrt estimate " .. name, word = name, about = about,
+    run = function(o) return run(name, o) end }
+  local function add(row)
+    row[1] = "--" .. row[1]:gsub("_", "-")
+    given[#given + 1] = row
   end
-  local o = parser:parse { ... }
-  local name = o.name
-  o.name, o[name] = nil, nil -- argparse marks the command given
-  local fine, problem = pcall(run, name, o)
-  if fine then return end
-  if type(problem) ~= "table" then error(problem, 0) end
-  return complain(problem.message)
+  for option in counts:gmatch "%S+" do add { option .. " N", "", read = count } end
+  for option in (words or ""):gmatch "%S+" do add { option .. " NAME", "" } end
+  for option in (choices or ""):gmatch "%S+" do add { option .. " yes|no", "" } end
+  given[#given + 1] = { "--json", "print JSON" }
+  return arguments.new(given)
 end
+
+local commands = {}
+
+local function estimates(rows)
+  for i, row in ipairs(rows) do commands[i] = parser_of(table.unpack(row)) end
+end
+
+estimates {
+  { "gpt3", "the eight models of GPT-3", "tokens", "model" },
+  { "transformer", "a GPT: parameters, states, what its layers keep",
+    "layers dim heads head_dim sequence vocab context batch ff tensor pipeline interleave",
+    "dtype attention recompute", "dropout sequence_parallel bias tie" },
+  { "boundary", "activations at the boundaries of layers", "tokens dim layers", "dtype" },
+  { "states", "weights, gradients, optimizer state", "parameters", "dtype optimizer" },
+  { "zero", "mixed-precision Adam's states on each rank", "parameters ranks stage" },
+  { "linear", "y = x W^T + b", "inputs outputs rows", "dtype", "bias" },
+  { "matmul", "[m,k] x [k,n]", "m k n batch", "dtype" },
+  { "conv2d", "a convolution over images",
+    "channels filters height width kernel batch stride padding dilation groups", "dtype", "bias" },
+}
+
+return arguments.new {
+  name = "mrt estimate",
+  about = "Weights, activations and optimizer state by formula, without a graph.",
+  commands = commands,
+  bare = true,
+  { "--json", "print JSON" },
+  more = "mrt estimate NAME --help lists what each takes: counts as 2048, 175e9, 3.2M, 175B.",
+}

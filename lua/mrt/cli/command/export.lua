@@ -5,17 +5,8 @@
 --
 -- SPDX-License-Identifier: MIT
 
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local format = require "mrt.util.format"
-
-local parser = argparse("mrt export", "Write a model as GGUF, for llama.cpp and ollama.")
-  :usage_margin(2):help_max_width(96)
-parser:argument("folder", "a model: config.json, model.safetensors, its tokenizer")
-parser:option("--out", "the file"):argname "FILE.gguf":count(1)
-parser:option("--type", "f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k_m, q4_k_s, q5_k_m,"
-  .. " q5_k_s or q6_k", "f16")
-parser:option("--adapter", "a folder with an adapter of peft's form, merged first")
-parser:option("--name", "what the file calls the model; default: the folder's name")
 
 local function say(report, metadata, type_, whole)
   local arch = metadata["general.architecture"]
@@ -54,8 +45,7 @@ local function complain(message)
   return 1
 end
 
-return function(...)
-  local args = parser:parse { ... }
+local function run(args)
   local begin = os.clock()
   local ok, report, message = pcall(export, args)
   if not ok then
@@ -66,3 +56,15 @@ return function(...)
   end
   print(("%s, in %.1f s of processor time"):format(args.out, os.clock() - begin))
 end
+
+return arguments.new {
+  name = "mrt export",
+  about = "Write a model as GGUF, for llama.cpp and ollama.",
+  { "FOLDER", "a model: config.json, model.safetensors, its tokenizer" },
+  { "--out FILE", "what is written: FILE.gguf", required = true },
+  { "--type NAME", "of the weights", default = "f16", choices = { "f32", "f16", "bf16", "q8_0",
+    "q4_0", "q4_1", "q5_0", "q5_1", "q4_k_m", "q4_k_s", "q5_k_m", "q5_k_s", "q6_k" } },
+  { "--adapter FOLDER", "an adapter of peft's form, merged first" },
+  { "--name TEXT", "what the file calls the model; else the folder's name" },
+  run = run,
+}

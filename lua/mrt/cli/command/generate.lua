@@ -7,9 +7,6 @@
 
 local generation = require "mrt.cli.generation"
 
-local parser = generation.parser("mrt generate", "Let a model go on with a text.")
-parser:argument("text", "- or none: standard input"):args "?"
-
 -- The text that it is to go on with.
 local function prompt_of(args)
   if args.text and args.text ~= "-" then return args.text end
@@ -25,7 +22,7 @@ local function write(stream)
   return io.write "\n"
 end
 
-local function run(args)
+local function write_text(args)
   local model, message = generation.open(args)
   if not model then return nil, message end
   local o = generation.options(model, args)
@@ -43,12 +40,19 @@ local function run(args)
   return true
 end
 
-return function(...)
-  local args = parser:parse { ... }
-  local fine, ok, message = pcall(run, args)
+local function run(args)
+  local fine, ok, message = pcall(write_text, args)
   if not fine then
     if tostring(ok):find("interrupted!", 1, true) then error(ok, 0) end
     ok, message = nil, generation.message(ok)
   end
   return ok and 0 or generation.complain("generate", message)
 end
+
+return generation.parser {
+  name = "mrt generate",
+  about = "Let a model go on with a text.",
+  { "FOLDER", "a model: a folder as transformers writes it, or a .gguf file" },
+  { "[TEXT]", "- or none: standard input" },
+  run = run,
+}

@@ -1,42 +1,89 @@
---- help.lua -- `mrt help`: how to call the program.
+--- help.lua -- `mrt help [TOPIC]`: how to call the program, and what its names mean.
 --
 -- SPDX-License-Identifier: MIT
 
-local text = [[
-mrt script.lua [args]   run a script; its arguments are in `arg` and `...`
-mrt                     the prompt: expressions print their value
-mrt -e 'code'           run a line; -l name requires a library first,
-                        -i gives the prompt afterwards, -v the version,
-                        -E ignores LUA_PATH and LUA_INIT, - reads a script
-                        from standard input, -- ends the options;
-                        --policy FILE lays the options of mrt.compile that
-                        FILE returns over those of the script
-]]
+local arguments = require "mrt.cli.arguments"
+local commands = require "mrt.cli.commands"
+local closest = require "mrt.util.closest"
+local page = require "mrt.cli.arguments.help"
 
-local commands = {
-  { "bench NAME", "measure; mrt bench lists what" },
-  { "chat FOLDER", "talk with a model; --help lists options" },
-  { "help", "this page" },
-  { "estimate NAME", "memory from formulas, without a graph: gpt3, transformer, ...;"
-    .. "\n" .. (" "):rep(25) .. "--json prints JSON" },
-  { "export FOLDER", "write a model for llama.cpp: --out FILE.gguf --type q4_0" },
-  { "finetune FOLDER", "train a model on samples: --data FILE --out FOLDER"
-    .. "\n" .. (" "):rep(25) .. "--memory BYTES --method lora; --help lists the options" },
-  { "generate FOLDER ...", "let a model go on with a text; --help lists options" },
-  { "info", "version, instruction set, threads, libraries, devices; --devices:"
-    .. "\n" .. (" "):rep(25) .. "profiles to plan for, --measure: this machine's" },
-  { "launch script.lua", "run it as local ranks; -n N --restarts N --grace S" },
-  { "merge FOLDER ADAPTER", "put an adapter into a model's weights: --out FOLDER" },
-  { "plan script.lua", "plan its first compiled step, and stop there; options"
-    .. "\n" .. (" "):rep(25) .. "--json --budget BYTES --html FILE --device NAME"
-    .. "\n" .. (" "):rep(25) .. "--largest FLAG --lock FILE --check FILE"
-    .. "\n" .. (" "):rep(25) .. "--ranks N --policy FILE --shard NAME; of the last two"
-    .. "\n" .. (" "):rep(25) .. "several are compared" },
+local ways <const> = {
+  { "mrt script.lua ...", "run a script; its arguments are in `arg` and `...`" },
+  { "mrt COMMAND ...", "one of the commands below" },
+  { "mrt", "the prompt: expressions print their value" },
 }
 
-return function()
-  io.write(text, "\n")
-  for _, command in ipairs(commands) do
-    print(string.format("mrt %-20s %s", command[1], command[2]))
+local options <const> = {
+  { "-e CODE", 'run this code, in which require "mrt" gives the library' },
+  { "-l NAME", "require a library first, as a global of its name" },
+  { "-i", "the prompt afterwards" },
+  { "-v, --version", "the version" },
+  { "-E", "ignore LUA_INIT, LUA_PATH and LUA_CPATH" },
+  { "-W", "turn warnings on (they are)" },
+  { "--policy FILE", "lay the options of mrt.compile that FILE returns over those of the script" },
+  { "-h, --help", "this page" },
+  { "-", "a script from standard input" },
+  { "--", "ends the options" },
+}
+
+local topics <const> = {
+  { "mrt help COMMAND", "what a command takes; so does mrt COMMAND --help" },
+  { "mrt help NAME", "what is written of a name of the library: mrt help nn.Linear" },
+  { "mrt help environment", "the environment variables that the program reads" },
+}
+
+local status <const> = "The exit status is 0 if all went well, 1 after an error, 2 where the "
+  .. "command line cannot be understood, 130 after Ctrl-C; os.exit(N) of a script gives N."
+
+local function write(...) io.stdout:write(...) end
+
+local function overview()
+  local rows = {}
+  for i, name in ipairs(commands.list()) do
+    rows[i] = { name, (commands.find(name).about:gsub("%.$", "")) }
   end
+  write("usage: mrt [options] [script.lua or COMMAND] [arguments]\n\n", page.rows(ways), "\n",
+    page.rows(options), "\nCommands\n", page.rows(rows), "\nMore\n", page.rows(topics), "\n",
+    page.text(status))
+  return 0
 end
+
+local function environment()
+  for i, group in ipairs(require "mrt.cli.environment") do
+    local rows = {}
+    for _, row in ipairs(group[2]) do rows[#rows + 1] = row[2] and row or nil end
+    write(i > 1 and "\n" or "", page.text(group[1]), page.rows(rows))
+  end
+  return 0
+end
+
+-- What the library's reference says of a name.
+local function look_up(topic)
+  local ok, reference = pcall(require, "mrt.reference")
+  if not ok then return nil end
+  local width = page.columns()
+  return reference.describe(topic, width) or reference.apropos(topic, width)
+end
+
+local function describe(topic)
+  local one = commands.find(topic)
+  if one then return write(one:help()) end
+  local text = look_up(topic)
+  if text then return write(text, text:find "\n$" and "" or "\n") end
+  local meant = closest(topic, commands.list())
+  io.stderr:write(("mrt help: nothing is known of '%s'%s (see mrt help)\n"):format(topic,
+    meant and "; did you mean mrt help " .. meant .. "?" or ""))
+  return 1
+end
+
+return arguments.new {
+  name = "mrt help",
+  about = "How to call the program, and what the library's names mean.",
+  { "[TOPIC...]", "a command, environment, or a name of the library" },
+  run = function(o)
+    if not o.topic then return overview() end
+    local topic = table.concat(o.topic, " ")
+    if topic == "environment" then return environment() end
+    return describe(topic) or 0
+  end,
+}

@@ -1,10 +1,8 @@
 --- info.lua -- `mrt info`: what this build and this machine have.
 --
---     mrt info --devices   profiles that `mrt plan --device` takes
---     mrt info --measure   measure this machine, keep the profile, print it
---
 -- SPDX-License-Identifier: MIT
 
+local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
 local device = require "mrt.device"
 local format = require "mrt.util.format"
@@ -42,24 +40,19 @@ local function list_kinds()
   for _, kind in ipairs(core.device_kinds()) do
     local found, name = pcall(device, kind)
     local own = core.info()
+    local why = not found and tostring(name.message or name):gsub("^device: ", "")
+      :gsub("^device [%w:]+: ", "")
     local what = own.libraries ~= "" and own.libraries or own.isa
-    line("  " .. (found and name or kind), not found and tostring(name.message or name)
+    line("  " .. (found and name or kind), why
       or ("%s%d of them"):format(what ~= "" and what .. "; " or "", own.devices))
     device "cpu"
   end
 end
 
-return function(option)
-  if option == "--devices" then return devices() end
-  if option == "--measure" then return measure() end
-  if option then
-    io.stderr:write(("mrt info: no option '%s', it has --devices, --measure\n")
-      :format(option))
-    return 1
-  end
+local function show()
   local info = core.info()
   line("mrt", info.version)
-  line("Lua", _VERSION)
+  line("Lua", (info.lua:gsub("^Lua ", "")))
   line("instruction set", info.isa)
   line("threads", info.threads)
   line("libraries", info.libraries ~= "" and info.libraries or "none")
@@ -68,3 +61,15 @@ return function(option)
   line("plans are for", device.current().name)
   line("available", format.bytes(device.available()))
 end
+
+return arguments.new {
+  name = "mrt info",
+  about = "What this build and this machine have.",
+  { "--devices", "profiles that mrt plan --device takes" },
+  { "--measure", "measure this machine, keep the profile, print it" },
+  run = function(o)
+    if o.devices then return devices() end
+    if o.measure then return measure() end
+    return show()
+  end,
+}

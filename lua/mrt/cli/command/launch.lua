@@ -9,62 +9,12 @@
 --
 -- SPDX-License-Identifier: MIT
 
+local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
-
-local usage = [[
-mrt launch [options] script.lua [args]
-  -n N            ranks, at least 1; default 2
-  --restarts N    start all of them anew, at most so often, when one has failed;
-                  a script goes on from its last snapshot
-                  (train.run {snapshots = FOLDER, resume = true})
-  --grace S       seconds that the others have to end when one has failed, default 5
-  --no-prefix     print lines as they come
-]]
 
 local function complain(text, ...)
   io.stderr:write("mrt launch: ", text:format(...), "\n")
   return 1
-end
-
--- ---- options ----------------------------------------------------------------
-
-local function count_of(least)
-  return function(text)
-    local n = math.tointeger(tonumber(text))
-    return n and n >= least and n or nil
-  end
-end
-
-local function seconds_of(text)
-  local s = tonumber(text)
-  return s and s >= 0 and s < math.huge and s or nil
-end
-
-local readers = { ["-n"] = { "ranks", count_of(1) },
-  ["--restarts"] = { "restarts", count_of(0) }, ["--grace"] = { "grace", seconds_of } }
-
--- Options, the script and its arguments; or nil and what is wrong.
-local function read(args)
-  local o, i = { ranks = 2, restarts = 0, grace = 5, prefix = true }, 1
-  while args[i] and args[i]:sub(1, 1) == "-" and args[i] ~= "-" do
-    local name, value = args[i]:match "^(%-%-%w+)=(.*)$"
-    name = name or args[i]
-    if name == "--no-prefix" then
-      o.prefix, i = false, i + 1
-    else
-      local reader = readers[name]
-      if not reader then return nil, ("no option '%s'"):format(name) end
-      if not value then value, i = args[i + 1], i + 1 end
-      o[reader[1]] = value and reader[2](value)
-      if not o[reader[1]] then
-        return nil, ("%s: '%s', a number wanted"):format(name, tostring(value))
-      end
-      i = i + 1
-    end
-  end
-  if not args[i] then return nil, "a script wanted" end
-  o.command = { assert(core.program()), table.unpack(args, i) }
-  return o
 end
 
 -- ---- what they print --------------------------------------------------------
@@ -209,12 +159,9 @@ local function describe(r)
   return ("ended with status %d"):format(r.code)
 end
 
-return function(...)
-  local o, message = read { ... }
-  if not o then
-    io.stderr:write(usage)
-    return complain("%s", message)
-  end
+local function run(o)
+  o.command = { assert(core.program()), table.unpack(o.rest) }
+  o.prefix = not o.no_prefix
   for attempt = 0, o.restarts do
     local ranks = start(o, attempt)
     local ok, failed = pcall(supervise, ranks, o)
@@ -231,3 +178,19 @@ return function(...)
     end
   end
 end
+
+return arguments.new {
+  name = "mrt launch",
+  about = "Run a script as ranks on this machine, which compute together.",
+  script = "script.lua [args]",
+  { "-n, --ranks N", "ranks", default = 2, least = 1 },
+  { "--restarts N", "start all of them anew, at most so often, when one has failed; a script goes "
+    .. "on from its last snapshot (train.run { snapshots = FOLDER, resume = true })", default = 0,
+    least = 0 },
+  { "--grace X", "seconds that the others have to end when one has failed", default = 5, least = 0,
+    most = 1e9 },
+  { "--no-prefix", "print lines as they come, without the rank" },
+  more = "The exit status is that of the rank that failed first, 128 + N of one that signal N "
+    .. "ended.",
+  run = run,
+}

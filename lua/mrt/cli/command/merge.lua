@@ -2,16 +2,8 @@
 --
 -- SPDX-License-Identifier: MIT
 
-local argparse = require "argparse"
+local arguments = require "mrt.cli.arguments"
 local format = require "mrt.util.format"
-
-local parser = argparse("mrt merge", "Put an adapter's changes into a model's weights.")
-  :usage_margin(2):help_max_width(96)
-  :epilog "A FILE.gguf is written as mrt export does, by default in the model's own type."
-parser:argument("folder", "a model: config.json, model.safetensors, its tokenizer")
-parser:argument("adapter", "a folder as peft writes it, or mrt finetune")
-parser:option("--out", "where the merged model goes"):argname "FOLDER|FILE.gguf":count(1)
-parser:option("--dtype", "of the weights: f32, bf16 or f16; default as they are stored")
 
 local function merge(args)
   local nn = require "mrt.nn"
@@ -34,8 +26,7 @@ local function complain(message)
   return 1
 end
 
-return function(...)
-  local args = parser:parse { ... }
+local function run(args)
   local begin = os.clock()
   local ok, done, message = pcall(merge, args)
   if not ok then
@@ -46,3 +37,14 @@ return function(...)
   end
   print(("%s, in %.1f s of processor time"):format(args.out, os.clock() - begin))
 end
+
+return arguments.new {
+  name = "mrt merge",
+  about = "Put an adapter's changes into a model's weights.",
+  { "FOLDER", "a model: config.json, model.safetensors, its tokenizer" },
+  { "ADAPTER", "a folder as peft writes it, or mrt finetune" },
+  { "--out PATH", "where the merged model goes: a folder, or FILE.gguf", required = true },
+  { "--dtype NAME", "of the weights; else as they are stored", choices = { "f32", "bf16", "f16" } },
+  more = "A FILE.gguf is written as mrt export does, by default in the model's own type.",
+  run = run,
+}

@@ -10,6 +10,7 @@
 --
 -- SPDX-License-Identifier: MIT
 
+local arguments = require "mrt.cli.arguments"
 local cases = require "mrt.plan.report.cases"
 local compile = require "mrt.compile"
 local core = require "mrt.core"
@@ -21,46 +22,9 @@ local MOST_RANKS <const> = 1 << 20
 
 local exit, out, err = os.exit, io.stdout, io.stderr -- whatever a script does
 
-local usage = [[
-mrt plan [options] script.lua [args]
-  --json          print the plan as JSON; what the script prints goes to
-                  standard error (what programs that it starts print does not)
-  --budget BYTES  the ways into so much memory, 6GiB, 512 MiB, 2e9; fail
-                  if there is none; of several: which are over it, fail if
-                  all are
-  --largest NAME  the largest value of the script's flag --NAME (batch, context,
-                  layers, dim, ...) whose plan fits --budget or the memory of
-                  --device; NAME:64: multiples of 64, else what the script
-                  allows
-  --lock FILE     write what the plan takes, by line of Lua
-  --check FILE    hold the plan to such a file: fail, and name the lines, where
-                  it takes a byte more or 1 % more predicted time
-  --html FILE     write a page with pictures as well
-  --device NAME   plan for a machine that need not be here: a100-40, or a file
-                  that returns a profile; mrt info --devices lists them
-  --ranks N       plan for one of N ranks, of which no other need be here
-  --policy FILE   lay the options that FILE returns over the script's
-  --shard NAME    spread parameters over the ranks as NAME does: ddp, zero1,
-                  zero2, zero3 or fsdp; all: each of them
-                  several --policy and --shard are compared side by side, with
-                  the script as it is, which runs once for each and has
-                  no standard input
-script.lua may be - for standard input.
-]]
-
 local function complain(text, ...)
   err:write("mrt plan: ", text:format(...), "\n")
   return 1
-end
-
--- The value of an option at argument i, "--name value" or "--name=value": value,
--- next argument.
-local function value_of(args, i, name)
-  local value = args[i]:match "^%-%-%w+=(.*)$"
-  local at = i + 1
-  if not value then value, at = args[i + 1], i + 2 end
-  if value and value ~= "" then return value, at end
-  return nil, ("--%s wants a value"):format(name)
 end
 
 -- By name, and in their order.
@@ -70,107 +34,6 @@ local stages = { "ddp", "zero1", "zero2", "zero3", "fsdp",
   zero2 = function(shard) return shard.zero(2) end,
   zero3 = function(shard) return shard.zero(3) end,
   fsdp = function(shard) return shard.fsdp() end }
-
-local function text_of(name)
-  return function(options, args, i)
-    local value, at = value_of(args, i, name)
-    options[name] = value
-    return value and at, at
-  end
-end
-
-local read = {
-  json = function(options, _, i)
-    options.json = true
-    return i + 1
-  end,
-  budget = function(options, args, i)
-    local value, at = value_of(args, i, "budget")
-    if not value then return nil, at end
-    -- "--budget 2 GiB" without quotes comes as two words
-    if value:match "^[%d.]+$" and (args[at] or ""):match "^[kKMGT]i?B$" then
-      value, at = value .. args[at], at + 1
-    end
-    local bytes, message = format.read_bytes(value)
-    options.budget = bytes
-    return bytes and at, message
-  end,
-  largest = function(options, args, i)
-    local value, at = value_of(args, i, "largest")
-    if not value then return nil, at end
-    local name, step = value:match "^%-*([%w_-]+):?(%d*)$"
-    step = math.tointeger(tonumber(step)) -- none: as the script allows
-    options.largest = name and (not step or step >= 1) and { name = name, step = step }
-    return options.largest and at, ("--largest %s, NAME or NAME:STEP wanted"):format(value)
-  end,
-  html = text_of "html",
-  lock = text_of "lock",
-  check = text_of "check",
-  device = text_of "device",
-  policy = function(options, args, i)
-    local value, at = value_of(args, i, "policy")
-    table.insert(options.cases, { name = value, arguments = { "--policy", value } })
-    return value and at, at
-  end,
-  shard = function(options, args, i)
-    local value, at = value_of(args, i, "shard")
-    if not value then return nil, at end
-    if value ~= "all" and not stages[value] then
-      return nil, ("--shard %s, %s or all wanted"):format(value, table.concat(stages, ", "))
-    end
-    for _, name in ipairs(value == "all" and stages or { value }) do
-      table.insert(options.cases, { name = name, arguments = { "--shard", name } })
-    end
-    return at
-  end,
-  figures = text_of "figures", -- what a process among several is asked for
-  ranks = function(options, args, i)
-    local value, at = value_of(args, i, "ranks")
-    if not value then return nil, at end
-    options.ranks = math.tointeger(tonumber(value))
-    local fits = options.ranks and options.ranks >= 1 and options.ranks <= MOST_RANKS
-    return fits and at, ("--ranks %s, 1 to %d wanted"):format(value, MOST_RANKS)
-  end,
-  help = function(options, _, i)
-    options.help = true
-    return i + 1
-  end,
-}
-
-local flags = { json = true, help = true }
-
--- Options that each say what becomes of the plan: what is wrong with those given.
-local function clash(options)
-  local first
-  for _, name in ipairs { "largest", "lock", "check", "json", "html" } do
-    if options[name] and first and not (first == "json" and name == "html") then
-      return ("--%s and --%s: one of them wanted"):format(first, name)
-    end
-    first = first or options[name] and name
-  end
-  if #options.cases > 1 and (first == "largest" or first == "lock" or first == "check") then
-    return ("--%s wants one plan, there are several --policy or --shard"):format(first)
-  end
-end
-
--- Options, and at which argument the script stands; or nil and what is wrong.
-local function read_options(args)
-  local options, i = { cases = {} }, 1
-  while args[i] and args[i]:match "^%-." do
-    local name = args[i]:match "^%-%-(%w+)"
-    if not read[name] then return nil, ("no option '%s'"):format(args[i]) end
-    if args[i]:find("=", 1, true) and flags[name] then
-      return nil, ("--%s takes no value"):format(name)
-    end
-    local at, message = read[name](options, args, i)
-    if not at then return nil, message end
-    i = at
-  end
-  if not args[i] and not options.help then return nil, "a script is wanted" end
-  local wrong = clash(options)
-  if wrong then return nil, wrong end
-  return options, i
-end
 
 -- Print the ways into so much memory; is there one?
 local function show_ways(plan, options, line)
@@ -352,9 +215,8 @@ local function print_elsewhere()
   end
 end
 
-local function set_arguments(args, script)
-  local own = {}
-  for i = script, #args do own[i - script] = args[i] end
+local function set_arguments(script)
+  local own = table.move(script, 1, #script, 0, {})
   own[-1] = _G.arg and _G.arg[-1] or "mrt"
   _G.arg = own
 end
@@ -396,31 +258,94 @@ local function plan_script(chunk, name, options, ...)
     name)
 end
 
-return function(...)
-  local args = { ... }
-  local options, script = read_options(args)
-  if not options then
-    err:write(usage)
-    return complain("%s", script)
-  end
-  if options.help then
-    out:write(usage)
-    return 0
-  end
-  local name, text = args[script], nil
-  options.script = { table.unpack(args, script) }
-  if name == "-" and #options.cases > 1 then text = io.read "a" end
-  if options.largest then return show_largest(options, options.script) end
-  local chunk, message
-  if text then
-    chunk, message = load(text:gsub("^#[^\n]*", ""), "=stdin", "t")
-  else
-    chunk, message = loadfile(name ~= "-" and name or nil)
-  end
+-- The script as a function.
+local function load_script(name, text)
+  if text then return load(text:gsub("^#[^\n]*", ""), "=stdin", "t") end
+  return loadfile(name ~= "-" and name or nil)
+end
+
+local function run(options)
+  local script, text = options.rest, nil
+  options.script = script
+  if script[1] == "-" and #options.cases > 1 then text = io.read "a" end
+  if options.largest then return show_largest(options, script) end
+  local chunk, message = load_script(script[1], text)
   if not chunk then return complain("%s", message) end
-  set_arguments(args, script)
+  set_arguments(script)
   local ok, problem = prepare(options)
   if not ok then return complain("%s", problem) end
-  if #options.cases > 1 then return compare(options, options.script, text) end
-  return plan_script(chunk, name, options, table.unpack(args, script + 1))
+  if #options.cases > 1 then return compare(options, script, text) end
+  return plan_script(chunk, script[1], options, table.unpack(script, 2))
 end
+
+-- ---- the command line ----------------------------------------------------------
+
+local function read_largest(word)
+  local name, step = word:match "^%-*([%w_-]+):?(%d*)$"
+  step = math.tointeger(tonumber(step)) -- none: as the script allows
+  if name and (not step or step >= 1) then return { name = name, step = step } end
+  return nil, ("'%s', NAME or NAME:STEP wanted"):format(word)
+end
+
+local function policy_case(word) return { { name = word, arguments = { "--policy", word } } } end
+
+local function shard_cases(word)
+  if word ~= "all" and not stages[word] then
+    return nil, ("'%s', %s or all wanted"):format(word, table.concat(stages, ", "))
+  end
+  local list = {}
+  for i, name in ipairs(word == "all" and stages or { word }) do
+    list[i] = { name = name, arguments = { "--shard", name } }
+  end
+  return list
+end
+
+-- Options that each say what becomes of the plan: what is wrong with those given.
+local function clash(options)
+  local first
+  for _, name in ipairs { "largest", "lock", "check", "json", "html" } do
+    if options[name] and first and not (first == "json" and name == "html") then
+      return ("--%s and --%s: one of them wanted"):format(first, name)
+    end
+    first = first or options[name] and name
+  end
+  if #options.cases > 1 and (first == "largest" or first == "lock" or first == "check") then
+    return ("--%s wants one plan, there are several --policy or --shard"):format(first)
+  end
+end
+
+return arguments.new {
+  name = "mrt plan",
+  about = "Plan the first compiled step of a script, say what it takes, and stop there.",
+  script = "script.lua [args]",
+  { "--long", "all that is known of the plan" },
+  { "--budget BYTES", "the ways into so much memory, 6GiB, 512 MiB, 2e9; fail if there is none; of "
+    .. "several plans: which are over it, fail if all are" },
+  { "--largest NAME", "the largest value of the script's option --NAME (batch, context, layers, "
+    .. "dim, ...) whose plan fits --budget or the memory of --device; NAME:64: multiples of 64, "
+    .. "else what the script allows", read = read_largest },
+  { "--device NAME", "plan for a machine that need not be here: a100-40, or a file that returns a "
+    .. "profile; mrt info --devices lists them" },
+  { "--ranks N", "plan for one of N ranks, of which no other need be here", least = 1,
+    most = MOST_RANKS },
+  { "--policy FILE", "lay the options that FILE returns over the script's", read = policy_case,
+    many = true, as = "cases" },
+  { "--shard NAME", "spread parameters over the ranks: ddp, zero1, zero2, zero3, fsdp; all: each "
+    .. "of them", read = shard_cases, many = true, as = "cases" },
+  { "--json", "print the plan as JSON; what the script prints goes to standard error (what "
+    .. "programs that it starts print does not)" },
+  { "--html FILE", "write a page with pictures as well" },
+  { "--lock FILE", "write what the plan takes, by line of Lua" },
+  { "--check FILE", "hold the plan to such a file: fail, and name the lines, where it takes a byte "
+    .. "more or 1 % more predicted time" },
+  { "--figures FILE" }, -- what a process among several is asked for
+  more = "Several --policy and --shard are compared side by side, with the script as it is, which "
+    .. "runs once for each and has no standard input.  script.lua may be - for standard input.",
+  check = function(options)
+    local list = {}
+    for _, some in ipairs(options.cases or {}) do table.move(some, 1, #some, #list + 1, list) end
+    options.cases = list
+    return clash(options)
+  end,
+  run = run,
+}
