@@ -4,11 +4,17 @@
  * it is off and characters are read here: a signal ends the read, SIGINT ends
  * the line, a changed window or a return from the background redraws it.
  *
- * The history file holds one line per entry and is appended to as lines come,
- * so sessions side by side, or killed, lose nothing.
+ * A terminal that can mark what is pasted is asked to (paste.h): all of it is
+ * taken at once and then read as if typed, but for its tabs, which complete
+ * nothing.
+ *
+ * The history file holds one line per entry, newlines within one being the
+ * byte 31, and is appended to as entries come, so sessions side by side, or
+ * killed, lose nothing.
  *
  * SPDX-License-Identifier: MIT */
 #include "edit.h"
+#include "paste.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +32,8 @@
 #include <wchar.h>
 #endif
 
+enum { NEWLINE = 31 }; /* within an entry of the history file */
+
 struct mrt_edit {
   char *buffer; /* the line read plainly */
   size_t room;
@@ -33,6 +41,8 @@ struct mrt_edit {
 #ifdef MRT_LIBEDIT
   EditLine *el; /* NULL: no terminal */
   History *history;
+  mrt_paste paste;
+  bool pasted; /* the last character was */
   const char *prompt;
   mrt_edit_complete complete;
   void *user;
@@ -86,9 +96,11 @@ static void redraw(EditLine *el) {
 /* One character; -1 ends the line. */
 static int read_character(EditLine *el, wchar_t *c) {
   mbstate_t state = { 0 };
+  mrt_edit *e = owner(el);
   for (;;) {
     char byte;
-    ssize_t n = read(STDIN_FILENO, &byte, 1);
+    e->pasted = mrt_edit_paste_take(&e->paste, &byte);
+    ssize_t n = e->pasted ? 1 : read(STDIN_FILENO, &byte, 1);
     if (n == 0) return 0;
     if (n < 0) {
       if (errno != EINTR || caught == SIGINT) return -1;
@@ -106,6 +118,7 @@ static int read_character(EditLine *el, wchar_t *c) {
 static unsigned char on_tab(EditLine *el, int key) {
   (void)key;
   mrt_edit *e = owner(el);
+  if (e->pasted) return el_insertstr(el, "\t") ? CC_ERROR : CC_REFRESH;
   const LineInfo *info = el_line(el);
   const char *choices = NULL;
   const char *text = e->complete(
@@ -117,6 +130,63 @@ static unsigned char on_tab(EditLine *el, int key) {
   if (text && *text && el_insertstr(el, text)) return CC_ERROR;
   if (choices) return CC_REDISPLAY;
   return text && *text ? CC_REFRESH : CC_REFRESH_BEEP;
+}
+
+static unsigned char on_paste(EditLine *el, int key) {
+  (void)key;
+  bool whole = mrt_edit_paste_read(&owner(el)->paste, STDIN_FILENO);
+  return whole ? CC_NORM : caught == SIGINT ? CC_EOF : CC_ERROR;
+}
+
+/* Go up (-1) or down (1) a line of an entry that has several; where it has no
+ * more, to the entry before or after by the key that does so. */
+static unsigned char go(EditLine *el, int by) {
+  const LineInfoW *info = el_wline(el);
+  const wchar_t *begin = info->buffer, *at = info->cursor, *first = at, *to;
+  while (first > begin && first[-1] != L'\n') first--;
+  if (by < 0) {
+    if (first == begin) return el_push(el, "\020"), CC_NORM;
+    for (to = first - 1; to > begin && to[-1] != L'\n';) to--;
+  } else {
+    for (to = at; to < info->lastchar && *to != L'\n';) to++;
+    if (to == info->lastchar) return el_push(el, "\016"), CC_NORM;
+    to++;
+  }
+  for (ptrdiff_t n = at - first; n > 0 && to < info->lastchar && *to != L'\n';
+       n--)
+    to++;
+  el_cursor(el, (int)(to - at));
+  return CC_CURSOR;
+}
+
+static unsigned char on_up(EditLine *el, int key) {
+  return (void)key, go(el, -1);
+}
+static unsigned char on_down(EditLine *el, int key) {
+  return (void)key, go(el, 1);
+}
+
+static void bind_keys(mrt_edit *e) {
+  el_set(e->el, EL_ADDFN, "mrt-up", "the line above", on_up);
+  el_set(e->el, EL_ADDFN, "mrt-down", "the line below", on_down);
+  el_set(e->el, EL_BIND, "\\e[A", "mrt-up", NULL); /* the arrows, in the two */
+  el_set(e->el, EL_BIND, "\\eOA", "mrt-up", NULL); /* modes of terminals */
+  el_set(e->el, EL_BIND, "\\e[B", "mrt-down", NULL);
+  el_set(e->el, EL_BIND, "\\eOB", "mrt-down", NULL);
+  el_set(e->el, EL_ADDFN, "mrt-paste", "take what is pasted", on_paste);
+  el_set(e->el, EL_BIND, "\\e[200~", "mrt-paste", NULL);
+  if (e->history) el_set(e->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+  if (!e->complete) return;
+  el_set(e->el, EL_ADDFN, "complete", "complete a name", on_tab);
+  el_set(e->el, EL_BIND, "^I", "complete", NULL);
+}
+
+/* Ask the terminal to mark what is pasted, or not to. */
+static void mark_pastes(bool on) {
+  const char *name = getenv("TERM");
+  if (!name || !*name || !strcmp(name, "dumb")) return;
+  fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+  fflush(stdout);
 }
 
 static void open_libedit(mrt_edit *e) {
@@ -135,12 +205,8 @@ static void open_libedit(mrt_edit *e) {
     history(e->history, &event, H_SETSIZE, 2000);
     history(e->history, &event, H_SETUNIQUE, 1);
     el_set(e->el, EL_HIST, history, e->history);
-    el_set(e->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
   }
-  if (e->complete) {
-    el_set(e->el, EL_ADDFN, "complete", "complete a name", on_tab);
-    el_set(e->el, EL_BIND, "^I", "complete", NULL);
-  }
+  bind_keys(e);
   el_source(e->el, NULL); /* the user's keys */
 }
 
@@ -149,8 +215,11 @@ static mrt_edit_result read_edited(mrt_edit *e, const char *prompt,
   int length = 0;
   e->prompt = prompt;
   el_resize(e->el);
+  mark_pastes(true);
   const char *text = el_gets(e->el, &length);
+  mark_pastes(false);
   if (caught == SIGINT) {
+    mrt_edit_paste_drop(&e->paste);
     puts("^C");
     return MRT_EDIT_INTERRUPTED;
   }
@@ -169,9 +238,13 @@ static mrt_edit_result read_edited(mrt_edit *e, const char *prompt,
   return MRT_EDIT_LINE;
 }
 
-static void enter(mrt_edit *e, const char *line) {
+static void enter(mrt_edit *e, const char *entry) {
   HistEvent event;
-  if (e->history) history(e->history, &event, H_ENTER, line);
+  if (e->history) history(e->history, &event, H_ENTER, entry);
+}
+
+static void replace(char *text, char from, char to) {
+  while ((text = strchr(text, from))) *text++ = to;
 }
 
 /* A regular file, or NULL: a pipe would keep us waiting. */
@@ -188,11 +261,16 @@ static FILE *open_regular(const char *path, int flags, const char *mode) {
 static void load_history(mrt_edit *e, const char *path) {
   FILE *file = open_regular(path, O_RDONLY, "r");
   if (!file) return;
-  while (getline(&e->buffer, &e->room, file) > 0) enter(e, e->buffer);
+  for (ssize_t n; (n = getline(&e->buffer, &e->room, file)) > 0;) {
+    if (e->buffer[n - 1] == '\n') e->buffer[n - 1] = 0;
+    replace(e->buffer, NEWLINE, '\n');
+    enter(e, e->buffer);
+  }
   fclose(file);
 }
 
 static void close_libedit(mrt_edit *e) {
+  free(e->paste.text);
   if (e->history) history_end(e->history);
   if (e->el) el_end(e->el);
 }
@@ -248,13 +326,26 @@ bool mrt_edit_history(mrt_edit *e, const char *path) {
   return e->log != NULL;
 }
 
-void mrt_edit_remember(mrt_edit *e, const char *line) {
+void mrt_edit_remember(mrt_edit *e, const char *entry) {
 #ifdef MRT_LIBEDIT
-  enter(e, line);
+  enter(e, entry);
 #endif
-  if (!e->log) return;
+  char *line = e->log ? strdup(entry) : NULL;
+  if (!line) return;
+#ifdef MRT_LIBEDIT
+  replace(line, '\n', NEWLINE);
+#endif
   fprintf(e->log, "%s\n", line);
   fflush(e->log);
+  free(line);
+}
+
+bool mrt_edit_drop(mrt_edit *e) {
+#ifdef MRT_LIBEDIT
+  return mrt_edit_paste_drop(&e->paste);
+#else
+  return (void)e, false;
+#endif
 }
 
 mrt_edit_result mrt_edit_read(mrt_edit *e, const char *prompt,

@@ -1,7 +1,7 @@
 /* edit.h -- one line of input, edited where that is possible
  *
- * With libedit and a terminal: history, search, completion.  Without either:
- * plain lines.  One editor at a time.
+ * With libedit and a terminal: history, search, completion, what is pasted at
+ * once.  Without either: plain lines.  One editor at a time.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_EDIT_H
@@ -31,10 +31,15 @@ void mrt_edit_close(mrt_edit *e); /* NULL is fine */
 /* Read the history in `path` and add to it from now on; folders are made.
  * False, and a history that ends with the session, if it cannot be written. */
 bool mrt_edit_history(mrt_edit *e, const char *path);
-void mrt_edit_remember(mrt_edit *e, const char *line);
+/* An entry may have several lines. */
+void mrt_edit_remember(mrt_edit *e, const char *entry);
 
-/* Show `prompt`, read a line.  MRT_EDIT_LINE sets *line, without its newline,
- * borrowed until the next call. */
+/* Forget what was pasted and not yet read.  True if there was some. */
+bool mrt_edit_drop(mrt_edit *e);
+
+/* Show `prompt`, read a line; of the history one may come that has several.
+ * MRT_EDIT_LINE sets *line, without its newline at the end, borrowed until the
+ * next call. */
 mrt_edit_result mrt_edit_read(mrt_edit *e, const char *prompt,
                               const char **line);
 

@@ -16,6 +16,7 @@
 
 /* A signal handler has no argument of ours. */
 static lua_State *volatile running;
+static int depth; /* of the stack where it was called */
 static mrt_context *volatile context;
 
 int luaopen_mrt_core(lua_State *L);
@@ -69,8 +70,8 @@ static void push_code(lua_State *L) {
   lua_pushstring(L, stopped ? "interrupted" : NULL);
 }
 
-/* Any error value as text, then the traceback: not of Ctrl-C, which is no
- * fault. */
+/* Any error value as text, then the traceback, as far as the call: not of
+ * Ctrl-C, which is no fault. */
 static int explain(lua_State *L) {
   push_code(L);
   bool stopped = lua_type(L, -1) == LUA_TSTRING &&
@@ -80,11 +81,8 @@ static int explain(lua_State *L) {
   if (!lua_isstring(L, 1) && !luaL_getmetafield(L, 1, "__tostring"))
     message =
         lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
-  if (stopped) {
-    lua_pushstring(L, message);
-    return 1;
-  }
-  luaL_traceback(L, L, message, 1);
+  lua_pushstring(L, message);
+  if (!stopped) mrt_program_traceback(L, depth);
   return 1;
 }
 
@@ -92,14 +90,16 @@ int mrt_program_call(lua_State *L, int nargs, int nresults) {
   struct sigaction stopper = { .sa_handler = on_interrupt,
                                .sa_flags = (int)SA_RESETHAND };
   struct sigaction before;
-  int base = lua_gettop(L) - nargs;
+  int base = lua_gettop(L) - nargs, outer = depth;
   lua_pushcfunction(L, explain);
   lua_insert(L, base);
   running = L;
+  depth = mrt_program_depth(L);
   sigemptyset(&stopper.sa_mask);
   sigaction(SIGINT, &stopper, &before);
   int status = lua_pcall(L, nargs, nresults, base);
   sigaction(SIGINT, &before, NULL);
+  depth = outer;
   if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
   if (context) mrt_interrupt_clear(context);
   lua_remove(L, base);

@@ -171,6 +171,8 @@ static void set_path(lua_State *L) {
       lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", lua, lua,
                       lua_tostring(L, -1));
       lua_setfield(L, -3, "path");
+      lua_pushfstring(L, "@%s/mrt/", lua); /* so chunks of mrt begin */
+      lua_setfield(L, LUA_REGISTRYINDEX, "mrt.lua");
       lua_settop(L, top);
       return;
     }

@@ -1,7 +1,7 @@
 /* program.h -- what the files of the mrt program share
  *
  * main.c reads the command line, interrupt.c runs Lua code so that Ctrl-C can
- * stop it, ended.c tells other ranks of its end, repl.c gives the prompt in
+ * stop it, traceback.c says where an error came from, ended.c tells other ranks of its end, repl.c gives the prompt in
  * lua/mrt/cli/repl/ its terminal.
  *
  * SPDX-License-Identifier: MIT */
@@ -19,6 +19,14 @@ void mrt_program_preload(lua_State *L);
  * traceback.  Ctrl-C raises "interrupted!" in the called code; a second one
  * ends the process.  Returns lua_pcall's status. */
 int mrt_program_call(lua_State *L, int nargs, int nresults);
+
+/* How many functions are running. */
+int mrt_program_depth(lua_State *L);
+
+/* Append to the message on top of the stack what is known of a name in it, and
+ * the functions that led to it, but for the outermost `depth` and those of
+ * mrt's own: of a row of these the one that the program called is named. */
+void mrt_program_traceback(lua_State *L, int depth);
 
 /* The module "mrt.terminal": what repl.c gives the prompt, for commands that
  * talk. */

@@ -3,7 +3,10 @@
  *
  *     terminal.read(prompt)      a line; nil at the end; false after Ctrl-C
  *     terminal.history(path)     keep the history there
- *     terminal.remember(line)
+ *     terminal.remember(entry)   of the history; it may have several lines
+ *     terminal.drop()            forget what was pasted and not yet read; was
+ *                                there some?
+ *     terminal.width()           of the window, in columns; nil: no terminal
  *     terminal.call(f)           true, results or false, message; Ctrl-C works
  *     terminal.clock()           seconds, monotonic
  *     terminal.colour            standard output is a terminal
@@ -16,6 +19,7 @@
 
 #include <lauxlib.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,6 +59,18 @@ static int keep_history(lua_State *L) {
 static int remember(lua_State *L) {
   mrt_edit_remember(editor(L), luaL_checkstring(L, 1));
   return 0;
+}
+
+static int drop(lua_State *L) {
+  lua_pushboolean(L, mrt_edit_drop(editor(L)));
+  return 1;
+}
+
+static int width(lua_State *L) {
+  struct winsize size;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col) return 0;
+  lua_pushinteger(L, size.ws_col);
+  return 1;
 }
 
 static int call(lua_State *L) {
@@ -97,7 +113,8 @@ int mrt_program_terminal(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "read", read_line },      { "history", keep_history },
     { "remember", remember },   { "call", call },
-    { "clock", clock_seconds }, { NULL, NULL },
+    { "clock", clock_seconds }, { "drop", drop },
+    { "width", width },         { NULL, NULL },
   };
   luaL_newlibtable(L, functions);
   mrt_edit **e = lua_newuserdatauv(L, sizeof *e, 0);

@@ -3,14 +3,16 @@
 -- Reads a chunk, over several lines if it is not complete, runs it so that
 -- Ctrl-C comes back here, and prints what an expression is worth. What Lua
 -- cannot do itself (editing, signals, the clock) is in `terminal`, which the
--- program gives.
+-- program gives; what a chunk is, in chunk.lua.
 --
 -- SPDX-License-Identifier: MIT
 
+local new_chunks = require "mrt.cli.repl.chunk"
 local pretty = require "mrt.cli.repl.pretty"
 
 local intro = [[
 An expression prints its value; a semicolon at the end keeps it quiet.
+A local variable lasts, as if all that is typed were one file.
   _            the last value
   ?name        what an operator or function does, also help(value)
   :time on     say how long each line takes; :time off
@@ -18,9 +20,10 @@ An expression prints its value; a semicolon at the end keeps it quiet.
   Tab          completes names, Ctrl-R searches the history, Ctrl-C stops a run]]
 
 ---@class mrt.Repl
----@field terminal table  functions of the program, see bindings/program/repl.c
----@field time boolean    report the time of each line
----@field warned boolean  about `local`
+---@field terminal table   functions of the program, see bindings/program/repl.c
+---@field time boolean     report the time of each line
+---@field chunks mrt.repl.Chunks
+---@field pending string[]  lines that came with the last one, not yet taken
 local Repl = {}
 Repl.__index = Repl
 
@@ -34,36 +37,41 @@ local function history_path()
   return state and state .. "/mrt/history"
 end
 
---- Compile `source` as an expression, else as a statement.
----@return function? chunk
----@return string? message
-local function compile(source)
-  local expression, why = load("return " .. source, "=stdin", "t")
-  if expression then -- a call in a `return` would leave no line for its errors
-    return load("return select(1, " .. source .. "\n)", "=stdin", "t") or expression
-  end
-  local chunk, message = load(source, "=stdin", "t")
-  if not chunk and why:find "<eof>$" then message = why end
-  return chunk, message
+-- ---- reading ---------------------------------------------------------------
+
+--- The next line: of a function that was recalled whole, or from the terminal.
+---@return string|false|nil line  false after Ctrl-C, nil at the end
+function Repl:read(prompt)
+  if self.pending[1] then return table.remove(self.pending, 1) end
+  local text = self.terminal.read(prompt)
+  if not text or not text:find "\n" then return text end
+  for line in (text .. "\n"):gmatch "(.-)\r?\n" do self.pending[#self.pending + 1] = line end
+  return table.remove(self.pending, 1)
 end
 
 --- Read on until the chunk that begins with `line` is complete.
 ---@return string? source  nil after Ctrl-C
 function Repl:complete_source(line)
   while true do
-    local chunk, message = compile(line)
-    if chunk or not message:find "<eof>$" then return line end
-    local more = self.terminal.read(_PROMPT2 or ">> ")
-    if more == false then return nil end
-    if more == nil then return line end
-    self:remember(more)
+    local chunk, message = self.chunks:compile(line)
+    if chunk or not message:find "<eof>$" then break end
+    local more = self:read(_PROMPT2 or ">> ")
+    if not more then
+      if more == false then self:remember(line) return nil end
+      break
+    end
     line = line .. "\n" .. more
   end
+  self:remember(line)
+  return line
 end
 
-function Repl:remember(line)
-  if line:find "%S" then self.terminal.remember(line) end
+--- A chunk is one entry of the history, however many lines it has.
+function Repl:remember(text)
+  if text:find "%S" then self.terminal.remember(text) end
 end
+
+-- ---- printing --------------------------------------------------------------
 
 --- Print values as the prompt does: side by side where each is one line.
 function Repl:show(values)
@@ -76,11 +84,24 @@ function Repl:show(values)
   print(table.concat(texts, lines and "\n" or "\t"))
 end
 
-local function warn_of_local(self, source)
-  if self.warned or not source:find "^%s*local%f[^%w_]" then return end
-  self.warned = true
-  io.stderr:write("a local variable ends with its line: leave out 'local' to keep it\n")
+--- Say what is wrong; a traceback of the line typed alone says nothing.
+function Repl:complain(message)
+  message = message:gsub("\nstack traceback:$", "")
+    :gsub("\nstack traceback:\n\tstdin:%d+: in main chunk$", "")
+    :gsub("\nstack traceback:\n\t[%[Cmrt%]]+: in [^\n]*\n\tstdin:%d+: in main chunk$", "")
+  io.stdout:flush()
+  io.stderr:write(self.colour and "\27[31m" or "", message,
+    self.colour and "\27[0m" or "", "\n")
 end
+
+--- Something to note, no error.
+function Repl:remark(message)
+  io.stdout:flush()
+  io.stderr:write(self.colour and "\27[33m" or "", message,
+    self.colour and "\27[0m" or "", "\n")
+end
+
+-- ---- running ---------------------------------------------------------------
 
 local function status_and_values(ok, ...) return ok, table.pack(...) end
 
@@ -92,29 +113,46 @@ local function take_values(self, source, values)
   return self.terminal.call(function() self:show(values) end)
 end
 
+-- Globals that are not there: with the error that follows from one, or alone.
+local function tell_of_globals(self, problem)
+  local globals = require "mrt.cli.repl.globals"
+  for _, name in ipairs(globals.take()) do
+    local meant = globals.meant(name, self.chunks.variables)
+    if problem and problem:find(("(global '%s')"):format(name), 1, true) then
+      if meant then problem = problem:gsub("\n", ": " .. meant:gsub("%%", "%%%%") .. "\n", 1) end
+    else
+      self:remark(("%s is not defined, so nil%s"):format(name, meant and ": " .. meant or ""))
+    end
+  end
+  return problem
+end
+
+-- Text that does not compile, perhaps of another language.
+local function with_sentence(source, message)
+  local meant = require "mrt.util.hints".sentence(source)
+  return meant and ("%s: %s"):format(message, meant) or message
+end
+
 --- Run `source`, print its values. Printing may compute, so it is timed and can
 --- be stopped as well.
+---@return boolean ok
 function Repl:evaluate(source)
-  local chunk, message = compile(source)
-  if not chunk then return self:complain(message) end
+  local chunk, message, words = self.chunks:compile(source)
+  if not chunk then
+    self:complain(with_sentence(source, message))
+    return false
+  end
+  require "mrt.cli.repl.globals".learn(words or {})
   local begin = self.terminal.clock()
   local ok, values = status_and_values(self.terminal.call(chunk))
   local problem = values[1]
   if ok then ok, problem = take_values(self, source, values) end
-  if not ok then self:complain(problem) end
-  if ok then warn_of_local(self, source) end
+  problem = tell_of_globals(self, not ok and problem .. "\n" or nil)
+  if not ok then self:complain((problem:gsub("\n$", ""))) end
   if self.time then
     print(string.format("%.3f ms", 1e3 * (self.terminal.clock() - begin)))
   end
-end
-
---- A traceback ends where the prompt begins.
-function Repl:complain(message)
-  message = message:gsub("\n\t%[C%]: in %a+ 'call'\n[^\n]*repl%.lua.*$", "")
-    :gsub("\nstack traceback:$", "")
-  io.stdout:flush()
-  io.stderr:write(self.colour and "\27[31m" or "", message,
-    self.colour and "\27[0m" or "", "\n")
+  return ok
 end
 
 --- `:name argument`. True when the prompt should end.
@@ -129,18 +167,29 @@ function Repl:command(name, argument)
   end
 end
 
---- Take one line. True when the prompt should end.
+-- `?x`: of a local its value, else what has the name.
+local function describe(self, topic)
+  local name = topic:match "^[%a_][%w_]*"
+  if name and self.chunks:get(name) and topic:find "^[%w_.]+$" then
+    return self:evaluate(("help(%s);"):format(topic))
+  end
+  return self:evaluate(("help(%q);"):format(topic))
+end
+
+--- Take one line, and those that belong to it. True when the prompt should end.
 function Repl:take(line)
   local name, argument = line:match "^%s*:(%a+)%s*(.-)%s*$"
-  if name then return self:command(name, argument) end
   local topic = line:match "^%s*%?%s*(.-)%s*$"
-  if topic then
-    self:evaluate(string.format("help(%q);", topic))
-    return
-  end
+  if name or topic then self:remember(line) end
+  if name then return self:command(name, argument) end
+  if topic then return describe(self, topic) and nil end
   local source = self:complete_source((line:gsub("^%s*=", "")))
-  if source and source:find "%S" then self:evaluate(source) end
+  if not source or not source:find "%S" or self:evaluate(source) then return end
+  self.pending = {} -- of what came at once, nothing is run behind an error
+  if self.terminal.drop() then self:remark "the rest of what was pasted is left out" end
 end
+
+-- ---- the prompt ------------------------------------------------------------
 
 --- What the prompt adds to the globals, where the name is free.
 function Repl:set_globals()
@@ -156,6 +205,7 @@ function Repl:set_globals()
       return print(require "mrt.cli.repl.help"(topic))
     end
   end
+  require "mrt.cli.repl.globals".watch()
 end
 
 --- Load the part of mrt whose fields are being completed: our code, so it may
@@ -174,7 +224,8 @@ return function(terminal)
     terminal = terminal,
     colour = terminal.colour and not plain,
     time = false,
-    warned = false,
+    chunks = new_chunks(),
+    pending = {},
   }, Repl)
   local path = history_path()
   if path then terminal.history(path) end
@@ -184,11 +235,8 @@ return function(terminal)
   end
   self:set_globals()
   while true do
-    local line = terminal.read(_PROMPT or "> ")
-    if line == nil then break end
-    if line then
-      self:remember(line)
-      if self:take(line) then break end
-    end
+    local line = self:read(_PROMPT or "> ")
+    if line == nil or line and self:take(line) then break end
   end
+  self.chunks:close(function(message) self:complain(message) end)
 end
