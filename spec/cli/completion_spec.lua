@@ -2,6 +2,8 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local files = require "support.files"
+
 describe("completion", function()
   local complete = require "mrt.cli.repl.complete"
 
@@ -43,10 +45,62 @@ describe("completion", function()
     assert.equal("nction", (complete "fu"))
     local insert, choices = complete "spec_object."
     assert.is_nil(insert)
-    assert.equal("alpha   method  value", choices)
+    assert.equal("alpha  method  value", choices)
   end)
 
   it("runs no code of the user", function()
     assert.equal("", (complete "spec_trap.any.thing"))
+    for _, line in ipairs { "spec_f().", "spec_f():", "spec_f{1}.", "spec_f'x'.", "spec_trap[1].",
+      "spec_trap[spec_f()].", "(spec_f)().", "spec_object.alpha[spec_f()]." } do
+      _G.spec_f = function() error "user code ran" end
+      assert.equal("", (complete(line)), line)
+    end
+    _G.spec_f = nil
+  end)
+
+  it("sees through indices and calls whose results are known", function()
+    _G.spec_base = require "mrt".zeros(2, 3)
+    _G.spec_object.list = { { gamma = 1 }, key = { delta = 1 } }
+    for line, wanted in pairs { ["spec_base[1]:log_so"] = "ftmax",
+      ["spec_base[{1, 2}]:log_so"] = "ftmax",
+      ["spec_base:relu():log_so"] = "ftmax", ["spec_base.T:log_so"] = "ftmax",
+      ["spec_base:item():log_so"] = "", ["spec_object.list[1]."] = "gamma",
+      ["spec_object.list['key']."] = "delta", ["spec_object.list[2]."] = "",
+      ["spec_base:sha"] = "", ["spec_base:_"] = "" } do
+      assert.equal(wanted, (complete(line)), line)
+    end
+    _G.spec_base = require "mrt"
+    assert.equal("ftmax", (complete "spec_base.randn(2):log_so"))
+    assert.equal("meters", (complete "spec_base.nn.Linear(2, 3):para"))
+  end)
+
+  it("loads parts of mrt that are not loaded yet", function()
+    local out = io.popen((os.getenv "MRT" or "build/mrt") .. [[ -e '
+      mrt = require "mrt"
+      local complete = require "mrt.cli.repl.complete"
+      print(rawget(mrt, "policy"), (select(2, complete "mrt.policy.checkpoint.")))']])
+    assert.matches("^nil\tall  budget  every  .*  sqrt  swap\n$", out:read "a")
+    out:close()
+  end)
+
+  it("completes files in strings, and the prompt's commands", function()
+    local folder = files.name()
+    os.execute(("mkdir -p %s/some && touch %s/model.safetensors %s/.hidden"):format(folder, folder,
+      folder))
+    assert.equal("fetensors", (complete(("mrt.load('%s/model.sa"):format(folder))))
+    assert.equal("me/", (complete(('x = "%s/so'):format(folder))))
+    assert.equal("model.safetensors  some/", (select(2, complete(("f([[%s/"):format(folder)))))
+    assert.equal("", (complete(("f('%s/none"):format(folder))))
+    assert.equal("ime o", (complete ":t"))
+    assert.equal("uit", (complete ":q"))
+    assert.equal("", (complete "-- :t"))
+    assert.equal("ring", (complete "?tost"))
+  end)
+
+  it("knows locals of the prompt before globals", function()
+    local chunks = require "mrt.cli.repl.chunk"()
+    chunks:compile "local spec_object, spec_other = { own = 1 }, 2"()
+    assert.equal("wn", (complete("spec_object.o", chunks)))
+    assert.equal("er", (complete("spec_oth", chunks)))
   end)
 end)

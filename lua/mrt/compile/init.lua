@@ -15,9 +15,11 @@ local argument = require "mrt.util.argument"
 local budget = require "mrt.plan.budget"
 local cache = require "mrt.compile.cache"
 local combine = require "mrt.accumulate.combine"
+local describe = require "mrt.util.describe"
 local elastic = require "mrt.compile.elastic"
 local entries = require "mrt.compile.entry"
 local figures = require "mrt.device.figures"
+local format = require "mrt.util.format"
 local options = require "mrt.compile.options"
 local runs = require "mrt.compile.runs"
 local signature = require "mrt.compile.signature"
@@ -367,7 +369,12 @@ function Compiled:load_state(state)
   self.plans, self.replaced = cache.new(), {}
 end
 
-function Compiled:__tostring() return "mrt.Compiled: " .. self.options.name end
+function Compiled:__tostring()
+  local latest = self.plans:latest()
+  return ("mrt.Compiled: %s, %s%s"):format(self.options.name,
+    describe.count(self.plans.count, "plan"), latest and latest.core and
+    ", peak " .. format.bytes(latest.core:info().peak) or "")
+end
 
 --- Whether a value is a compiled function.
 ---@param value any

@@ -8,6 +8,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 
 ---@class mrt.data.BPE
 ---@field vocab integer  how many tokens there are
@@ -32,6 +33,10 @@ function BPE:encode(text) return self.core:encode(text) end
 ---@param ids integer[]
 ---@return string
 function BPE:decode(ids) return self.core:decode(ids) end
+
+function BPE:__tostring()
+  return "tokenizer (BPE) of " .. describe.count(self.vocab, "token")
+end
 
 --- Open a vocabulary in GPT-2's two files, as Hugging Face keeps them.
 ---

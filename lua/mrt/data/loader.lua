@@ -7,6 +7,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 local random = require "mrt.data.random"
 
@@ -147,6 +148,12 @@ function Loader:load_state(state)
   end
   self.epochs, self.position = state.epoch, state.position
   self.seed = state.seed
+end
+
+function Loader:__tostring()
+  return ("loader of %s: %s of %d%s; epoch %d, %d taken"):format(
+    describe.count(self.count, "example"), describe.count(self.batches, "mini-batch", "es"),
+    self.batch, self.shuffle and ", shuffled" or "", self.epochs + 1, self.position)
 end
 
 local own_next, own_epoch = Loader.next, Loader.epoch

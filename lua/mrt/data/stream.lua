@@ -9,6 +9,7 @@
 local core = require "mrt.core"
 local mrt = require "mrt"
 local argument = require "mrt.util.argument"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 
 -- One column of samples as a tensor with a dimension in front.
@@ -267,6 +268,12 @@ local function stream(iterator, given)
     lateness = o.lateness or 0, on_late = o.late, drop_last = o.drop_last,
     dtypes = o.dtypes, open = {}, closed = {}, rows = 0, waiting = 0, late = 0,
     next_window = -math.huge }, Stream)
+end
+
+function Stream:__tostring()
+  return ("stream in mini-batches%s: %s taken, %d waiting, %d late"):format(
+    self.batch and " of " .. self.batch or "", describe.count(self.rows, "row"), self.waiting,
+    self.late)
 end
 
 return { stream = stream, idle = idle }

@@ -9,6 +9,7 @@
 local bpe = require "mrt.data.bpe"
 local core = require "mrt.core"
 local mrt = require "mrt"
+local describe = require "mrt.util.describe"
 local loader = require "mrt.data.loader"
 local options = require "mrt.util.options"
 local tokenizer = require "mrt.text.tokenizer"
@@ -172,7 +173,7 @@ function Text:decode(ids)
 end
 
 local function part(self, first, last)
-  local piece = setmetatable({}, { __index = self })
+  local piece = setmetatable({}, { __index = self, __tostring = Text.__tostring })
   piece.data = self.data:sub(first * self.width + 1, last * self.width)
   piece.tokens = last - first
   return piece
@@ -185,6 +186,11 @@ end
 function Text:split(share)
   local border = loader.border(self.tokens, share)
   return part(self, 0, border), part(self, border, self.tokens)
+end
+
+function Text:__tostring()
+  return ("text of %s, vocabulary of %d (%s)"):format(describe.count(self.tokens, "token"),
+    self.vocab, type(self.unit) == "string" and self.unit .. "s" or tostring(self.unit))
 end
 
 --- Make a loader of windows: see `data.windows`.

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 local loader = require "mrt.data.loader"
 local rows = require "mrt.data.rows"
 local windows = require "mrt.data.windows"
@@ -55,6 +56,10 @@ function Tokens:loader(given)
     expect = function(starts, length)
       self.source:expect(1, moved(starts, self.first), length)
     end }, given)
+end
+
+function Tokens:__tostring()
+  return ("%s in a file, as %s"):format(describe.count(self.tokens, "token"), self.dtype)
 end
 
 --- Open a file of tokens: llm.c's, with a header, or nanoGPT's, 16 bits each and

@@ -12,6 +12,7 @@
 local core = require "mrt.core"
 local mrt = require "mrt"
 local argument = require "mrt.util.argument"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 
 local op = core.op
@@ -65,8 +66,14 @@ function Distribution.class(name, names)
     return field and field(self)
   end
   class.__tostring = function(self)
-    return ("%s(batch [%s], event [%s])"):format(name, table.concat(self.batch_shape, ","),
-      table.concat(self.event_shape, ","))
+    local o, parts = rawget(self, "arguments"), {}
+    for _, key in ipairs(names) do
+      if o[key] ~= nil then
+        parts[#parts + 1] = ("%s = %s"):format(key, describe.value(o[key]))
+      end
+    end
+    return ("%s { %s }, batch [%s], event [%s]"):format(name, table.concat(parts, ", "),
+      table.concat(self.batch_shape, ","), table.concat(self.event_shape, ","))
   end
   classes[class] = true
   return setmetatable(class, { __tostring = function() return "class " .. name end,
@@ -74,7 +81,7 @@ function Distribution.class(name, names)
       local o, known = read(name, names, ...), {}
       for _, key in ipairs(names) do known[key] = true end
       options.check_names(name, o, known)
-      local self = setmetatable({ event_shape = {} }, class)
+      local self = setmetatable({ event_shape = {}, arguments = o }, class)
       class.init(self, o)
       return self
     end, nil, name) })

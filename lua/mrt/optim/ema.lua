@@ -13,6 +13,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 local load_state = require "mrt.io.load_state"
 local masks = require "mrt.prune.masks"
@@ -105,6 +106,12 @@ end
 function EMA:load_state(state)
   load_state.load(self:state(), state)
   return self
+end
+
+function EMA:__tostring()
+  local o = { decay = self.decay, warmup = self.warmup }
+  return ("%s of %s"):format(describe.options("ema", o, { warmup = false }),
+    describe.tensors(self.params))
 end
 
 --- Keep averages of parameters, which begin as these are now:

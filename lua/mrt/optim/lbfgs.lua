@@ -27,6 +27,7 @@ local groups = require "mrt.optim.groups"
 local line_search = require "mrt.optim.line_search"
 local load_state = require "mrt.io.load_state"
 local masks = require "mrt.prune.masks"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 local owners = require "mrt.optim.owners"
 
@@ -271,6 +272,11 @@ end
 function LBFGS:load_state(state)
   load_state.load(self:state(), state)
   return self
+end
+
+function LBFGS:__tostring()
+  return ("%s of %s; %s"):format(describe.options("lbfgs", self.options, defaults),
+    describe.tensors(self.params), describe.count(self.iterations or 0, "iteration"))
 end
 
 local function read_options(given)

@@ -19,6 +19,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local argument = require "mrt.util.argument"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
@@ -120,7 +121,7 @@ local function new_class(name, slots, defaults)
   local all = { lr = 0.001, weight_decay = 0, maximize = false }
   for key, value in pairs(defaults) do all[key] = value end
   local class = { name = name, slots = slots, defaults = all }
-  class.__index = class
+  class.__index, class.__tostring = class, Optimizer.__tostring
   return setmetatable(class, { __index = Optimizer, __newindex = define,
     __call = core.front(construct, nil, name),
     __tostring = function() return "class " .. name end })
@@ -452,6 +453,18 @@ end
 function Optimizer:load_state(state)
   load_state.load(self:state(), state)
   return self
+end
+
+-- What differs from the defaults, what is updated, and how often it was.
+function Optimizer:__tostring()
+  local o = options.with(self.options, "lr", self.lr)
+  local common = options.with(self.defaults, "lr", nil)
+  local state = {}
+  for _, x in pairs(self:state()) do state[#state + 1] = x end
+  local text = ("%s of %s; state %s"):format(describe.options(self.name, o, common),
+    describe.tensors(self.params), describe.bytes(state))
+  return core.tracing() and text or ("%s; %s"):format(text,
+    describe.count(math.tointeger(self.t:item()), "update"))
 end
 
 return setmetatable(Optimizer, { __call = function(_, ...)

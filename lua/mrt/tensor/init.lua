@@ -160,7 +160,7 @@ function meta.__tostring(x) return require "mrt.tensor.print".tensor(x) end
 
 -- Nobody changes what all tensors share; the prompt completes from `__fields`.
 meta.__metatable = "mrt.Tensor"
-meta.__fields = { Tensor, fields }
+meta.__fields, meta.__methods = { Tensor, fields }, Tensor
 
 part = require "mrt.tensor.part"
 require "mrt.tensor.method"

@@ -11,6 +11,7 @@
 
 local chat = require "mrt.text.template.chat"
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 local folder = require "mrt.text.folder"
 local options = require "mrt.util.options"
 local stream = require "mrt.text.stream"
@@ -157,6 +158,10 @@ function Tokenizer:chat_spans(messages, o)
   local template, message, code = template_of(self)
   if not template then return nil, message, code end
   return chat.spans(template, messages, values)
+end
+
+function Tokenizer:__tostring()
+  return "tokenizer of " .. describe.count(self.vocab, "token")
 end
 
 local module = {}

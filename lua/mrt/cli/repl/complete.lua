@@ -1,71 +1,19 @@
---- complete.lua -- completes a name at the prompt.
+--- complete.lua -- completes what is typed at the prompt
 --
--- Walks tables and `__index` chains with raw access only, so no code of the
--- user runs because a key was pressed.
+-- Names, by the value before the last dot or colon: tables and `__index` chains
+-- are walked with raw access only, so no code of the user runs because a key was
+-- pressed. Parts of mrt that are not loaded yet are loaded. What a call returns is
+-- not known, but that tensors' methods make tensors, and classes objects. Within a
+-- string, files; at the beginning of a line, the prompt's own commands.
 --
 -- SPDX-License-Identifier: MIT
 
-local keywords = {}
-for word in ([[and break do else elseif end false for function goto if in local
-  nil not or repeat return then true until while]]):gmatch "%a+" do
-  keywords[word] = true
-end
+local chain = require "mrt.cli.repl.chain"
+local columns = require "mrt.cli.repl.columns"
+local lexer = require "mrt.cli.repl.lexer"
 
---- The table behind a value's missing fields, or nil.
-local function index_table(value)
-  local meta = debug.getmetatable(value)
-  local index = type(meta) == "table" and rawget(meta, "__index")
-  return type(index) == "table" and index or nil
-end
-
---- Where `__index` is a function, the metatable may list in `__fields` tables
---- that have the field names as keys.
-local function visit_fields(value, visit)
-  local meta = debug.getmetatable(value)
-  local fields = type(meta) == "table" and rawget(meta, "__fields")
-  if type(fields) ~= "table" then return end
-  for _, t in next, fields do visit(t) end
-end
-
---- Call visit(t) for the tables in which a field of `value` is looked up.
-local function each_table(value, visit)
-  local seen = {}
-  if type(value) ~= "table" then
-    visit_fields(value, visit)
-    value = index_table(value)
-  end
-  while value ~= nil and not seen[value] do
-    seen[value] = true
-    visit(value)
-    visit_fields(value, visit)
-    value = index_table(value)
-  end
-end
-
-local function field(value, name)
-  local found
-  each_table(value, function(t)
-    if found == nil then found = rawget(t, name) end
-  end)
-  return found
-end
-
---- Names that begin with `prefix` in `value`; after a colon functions only.
-local function names_of(value, prefix, calling)
-  local names, seen = {}, {}
-  each_table(value, function(t)
-    for key, item in next, t do
-      if type(key) == "string" and key:sub(1, #prefix) == prefix and not seen[key]
-        and key:find "^[%a_][%w_]*$" and not keywords[key]
-        and not (calling and type(item) ~= "function")
-        and (prefix ~= "" or key:sub(1, 2) ~= "__") then
-        seen[key] = true
-        names[#names + 1] = key
-      end
-    end
-  end)
-  return names
-end
+local commands <const> = { ":help", ":quit", ":time off", ":time on" }
+local MOST <const> = 400 -- names that are shown
 
 local function common_prefix(names)
   local prefix = names[1] or ""
@@ -75,49 +23,111 @@ local function common_prefix(names)
   return prefix
 end
 
---- Names in columns, as wide as a terminal.
-local function columns(names)
-  local width = 0
-  for _, name in ipairs(names) do width = math.max(width, #name + 2) end
-  local per_line = math.max(1, 78 // width)
-  local lines, line = {}, {}
-  for i, name in ipairs(names) do
-    line[#line + 1] = name .. (" "):rep(width - #name)
-    if #line == per_line or i == #names then
-      lines[#lines + 1] = (table.concat(line):gsub(" +$", ""))
-      line = {}
-    end
-  end
-  return table.concat(lines, "\n")
+local function begins(name, prefix) return name:sub(1, #prefix) == prefix end
+
+-- Is this a name to offer? Those with a leading _ are the library's own.
+local function fits(key, prefix)
+  return type(key) == "string" and begins(key, prefix) and key:find "^[%a_][%w_]*$"
+    and not lexer.keywords[key] and (begins(prefix, "_") or not begins(key, "_"))
 end
 
-local function candidates(path, prefix)
-  local value, calling = _G, false
-  for name, mark in path:gmatch "([%a_][%w_]*)([.:])" do
-    value = field(value, name)
-    calling = mark == ":"
-    if value == nil then return {} end
-  end
-  local names = names_of(value, prefix, calling)
-  if path == "" then
-    for word in next, keywords do
-      if word:sub(1, #prefix) == prefix then names[#names + 1] = word end
+-- Names of what a value has; after a colon what can be called alone.
+local function fields(value, prefix, calling)
+  local names, seen = {}, {}
+  chain.each_table(value, calling, function(t)
+    for key, item in next, t do
+      if not seen[key] and fits(key, prefix) and (not calling or type(item) == "function") then
+        seen[key] = true
+        names[#names + 1] = key
+      end
     end
-  end
-  table.sort(names)
+  end)
   return names
 end
 
---- Complete the name at the end of `line`.
+-- Names that stand alone: locals of the prompt, globals, Lua's words.
+local function alone(scope, prefix)
+  local names, seen = {}, {}
+  local function add(name)
+    if not seen[name] then names[#names + 1] = name end
+    seen[name] = true
+  end
+  for _, t in ipairs { scope.variables, _G } do
+    for key in next, t do
+      if fits(key, prefix) then add(key) end
+    end
+  end
+  for word in next, lexer.keywords do
+    if prefix ~= "" and begins(word, prefix) then add(word) end
+  end
+  return names
+end
+
+-- Is this a file to offer? Hidden ones where their dot is typed.
+local function fits_file(entry, prefix)
+  if entry == "." or entry == ".." or entry:find "[%c\"'\\]" then return false end
+  return begins(entry, prefix) and (prefix ~= "" or not begins(entry, "."))
+end
+
+-- Files whose path begins with this; folders end in a slash.
+local function files(path)
+  local folder, prefix = path:match "^(.*/)([^/]*)$"
+  local place = (folder or ""):gsub("^~", os.getenv "HOME" or "~")
+  local core, names = require "mrt.core", {}
+  prefix = prefix or path
+  for _, entry in ipairs(core.list_folder(place == "" and "." or place) or {}) do
+    if fits_file(entry, prefix) then
+      local is_folder = core.list_folder(place .. entry) ~= nil
+      names[#names + 1] = entry .. (is_folder and "/" or "")
+    end
+  end
+  return names, prefix
+end
+
+-- The same for the last word, of what stands before it: its place is `at`.
+local function after(words, at, prefix, scope)
+  local mark = words[at] and words[at].text
+  if mark == "." or mark == ":" then
+    local known, value = chain.value(words, at - 1, scope)
+    return known and fields(value, prefix, mark == ":") or {}
+  end
+  return prefix ~= "" and alone(scope, prefix) or {}
+end
+
+-- Candidates for the end of a line, which is no space, and how much of them is there.
+local function candidates(line, scope)
+  if line:find "^%s*:%a*%s?%a*$" then return commands, line:match "^%s*(.*)" end
+  line = line:gsub("^%s*%?", " ")
+  local words, open = lexer.words(line)
+  local last = words[#words]
+  if open == "comment" or not last then return {}, "" end
+  if open == "string" then return files(last.text:match "^%[=*%[(.*)" or last.text:sub(2)) end
+  if last.kind ~= "name" and last.kind ~= "keyword" then
+    return after(words, #words, "", scope), ""
+  end
+  return after(words, #words - 1, last.text, scope), last.text
+end
+
+local nothing = { variables = {}, get = function() return false end }
+
+--- Complete the end of `line`.
 ---@param line string  the text before the cursor
+---@param scope? mrt.repl.Chunks  has the prompt's locals
+---@param width? integer          of the window
 ---@return string? insert   what to add at the cursor
 ---@return string? choices  several candidates, to show
-return function(line)
-  local chain = line:match "[%a_][%w_.:]*$" or ""
-  if chain == "" then return "    " end
-  local path, prefix = chain:match "^(.-)([%w_]*)$"
-  local names = candidates(path, prefix)
-  local insert = common_prefix(names):sub(#prefix + 1)
-  if insert ~= "" or #names < 2 then return insert end
-  return nil, columns(names)
+return function(line, scope, width)
+  if not line:find "[^%s]$" then return "    " end
+  local names, prefix = candidates(line, scope or nothing)
+  local list = {}
+  for _, name in ipairs(names) do
+    if begins(name, prefix) then list[#list + 1] = name end
+  end
+  table.sort(list)
+  local insert = common_prefix(list):sub(#prefix + 1)
+  if insert ~= "" or #list < 2 then return insert end
+  local more = #list - MOST
+  local lines = columns.lines(table.move(list, 1, math.min(#list, MOST), 1, {}), width or 78)
+  if more > 0 then lines[#lines + 1] = ("... %d more"):format(more) end
+  return nil, table.concat(lines, "\n")
 end

@@ -73,9 +73,12 @@ end
 
 -- ---- printing --------------------------------------------------------------
 
+--- Columns of the window.
+function Repl:width() return math.max(self.terminal.width() or 80, 20) end
+
 --- Print values as the prompt does: side by side where each is one line.
 function Repl:show(values)
-  local options = { colour = self.colour, width = 78 }
+  local options = { colour = self.colour, width = self:width() }
   local texts, lines = {}, false
   for i = 1, values.n do
     texts[i] = pretty.value(values[i], options)
@@ -143,6 +146,7 @@ function Repl:evaluate(source)
     return false
   end
   require "mrt.cli.repl.globals".learn(words or {})
+  if package.loaded.mrt then require "mrt.tensor.print".limits.width = self:width() end
   local begin = self.terminal.clock()
   local ok, values = status_and_values(self.terminal.call(chunk))
   local problem = values[1]
@@ -208,14 +212,6 @@ function Repl:set_globals()
   require "mrt.cli.repl.globals".watch()
 end
 
---- Load the part of mrt whose fields are being completed: our code, so it may
---- run.
-local function load_module(text)
-  local name = text:match "%f[%w_]mrt%.([%a_]+)[.:][%w_.:]*$"
-  local mrt = package.loaded.mrt
-  if name and mrt and rawget(_G, "mrt") == mrt then pcall(function() return mrt[name] end) end
-end
-
 --- Run the prompt until its input ends.
 ---@param terminal table
 return function(terminal)
@@ -230,8 +226,7 @@ return function(terminal)
   local path = history_path()
   if path then terminal.history(path) end
   terminal.complete = function(text)
-    load_module(text)
-    return require "mrt.cli.repl.complete"(text)
+    return require "mrt.cli.repl.complete"(text, self.chunks, self:width())
   end
   self:set_globals()
   while true do

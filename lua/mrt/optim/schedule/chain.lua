@@ -46,7 +46,7 @@ end
 ---@return mrt.Schedule
 function schedule.chain(given)
   local phases = phases_of(given)
-  return read.schedule("chain", function(step)
+  return read.schedule("chain", { phases = #phases }, function(step)
     local i = 1
     while phases[i + 1] and step > phases[i + 1].before do i = i + 1 end
     local phase = phases[i]
@@ -67,7 +67,7 @@ end
 function schedule.ramp(given)
   local o = read.options("ramp", given, { lr = read.number, steps = options.want "size",
     start = 1 / 3, finish = 1 })
-  return read.schedule("ramp", function(step)
+  return read.schedule("ramp", o, function(step)
     local t = math.min(1, (step - 1) / o.steps)
     return o.lr * (o.start + (o.finish - o.start) * t)
   end)

@@ -18,7 +18,7 @@ function schedule.one_cycle(given)
   local o = read.options("one_cycle", given, { lr = read.number, steps = options.want "size",
     rise = 0.3, start = 25, finish = 1e4 })
   local first, top, last = o.lr / o.start, o.rise * o.steps - 1, o.steps - 1
-  return read.schedule("one_cycle", function(step)
+  return read.schedule("one_cycle", o, function(step)
     local t = math.min(step - 1, last)
     if t <= top then return read.half_cosine(first, o.lr, top > 0 and t / top or 1) end
     return read.half_cosine(o.lr, first / o.finish, (t - top) / (last - top))
@@ -42,7 +42,7 @@ function schedule.cosine_restarts(given)
   local o = read.options("cosine_restarts", given, { lr = read.number, min = 0, warmup = 0,
     steps = options.want "size", factor = 1 })
   options.size("cosine_restarts", "factor", o.factor)
-  return read.schedule("cosine_restarts", function(step)
+  return read.schedule("cosine_restarts", o, function(step)
     if step <= o.warmup then return read.rising(o, step) end
     local at, length = step - 1 - o.warmup, o.steps
     if o.factor == 1 then at = at % length end
@@ -79,7 +79,7 @@ function schedule.cyclic(given)
     core.fail("value", "cyclic", ("mode '%s', triangular, triangular2 or exp_range wanted")
       :format(o.mode))
   end
-  return read.schedule("cyclic", function(step)
+  return read.schedule("cyclic", o, function(step)
     local cycle, at = (step - 1) // (o.up + down), (step - 1) % (o.up + down)
     local share = at <= o.up and at / o.up or 1 - (at - o.up) / down
     return o.min + (o.lr - o.min) * share * height(o, cycle, step)

@@ -21,7 +21,7 @@ local falling = { lr = read.number, min = 0, warmup = 0, steps = options.want "s
 ---@return mrt.Schedule
 function schedule.constant(given)
   local o = read.options("constant", given, { lr = read.number, warmup = 0 })
-  return read.schedule("constant", function(step)
+  return read.schedule("constant", o, function(step)
     return step <= o.warmup and read.rising(o, step) or o.lr
   end)
 end
@@ -34,7 +34,7 @@ end
 ---@return mrt.Schedule
 function schedule.cosine(given)
   local o = read.options("cosine", given, falling)
-  return read.schedule("cosine", function(step)
+  return read.schedule("cosine", o, function(step)
     local t = read.progress(o, step)
     if not t then return read.rising(o, step) end
     return o.min + (o.lr - o.min) * 0.5 * (1 + math.cos(math.pi * t))
@@ -46,7 +46,7 @@ end
 ---@return mrt.Schedule
 function schedule.linear(given)
   local o = read.options("linear", given, falling)
-  return read.schedule("linear", function(step)
+  return read.schedule("linear", o, function(step)
     local t = read.progress(o, step)
     return t and o.lr + (o.min - o.lr) * t or read.rising(o, step)
   end)
@@ -58,7 +58,9 @@ end
 function schedule.step(given)
   local o = read.options("step", given, { lr = read.number, factor = 0.1,
     every = options.want "size" })
-  return read.schedule("step", function(step) return o.lr * o.factor ^ ((step - 1) // o.every) end)
+  return read.schedule("step", o, function(step)
+    return o.lr * o.factor ^ ((step - 1) // o.every)
+  end)
 end
 
 --- Multiply the rate by `factor` after each of the steps `at`.
@@ -70,7 +72,7 @@ function schedule.multistep(given)
   local o = read.options("multistep", given, { lr = read.number, factor = 0.1,
     at = options.want "table" })
   for i, step in ipairs(o.at) do options.size("multistep", "at " .. i, step) end
-  return read.schedule("multistep", function(step)
+  return read.schedule("multistep", o, function(step)
     local rate = o.lr
     for _, last in ipairs(o.at) do
       if step > last then rate = rate * o.factor end
@@ -86,7 +88,7 @@ end
 function schedule.exponential(given)
   local o = read.options("exponential", given, { lr = read.number, factor = read.number,
     min = 0, warmup = 0 })
-  return read.schedule("exponential", function(step)
+  return read.schedule("exponential", o, function(step)
     if step <= o.warmup then return read.rising(o, step) end
     return math.max(o.min, o.lr * o.factor ^ (step - 1 - o.warmup))
   end)
@@ -104,7 +106,7 @@ end
 function schedule.polynomial(given)
   local o = read.options("polynomial", given, { lr = read.number, min = 0, warmup = 0,
     steps = options.want "size", power = 1 })
-  return read.schedule("polynomial", function(step)
+  return read.schedule("polynomial", o, function(step)
     local t = read.progress(o, step)
     return t and o.min + (o.lr - o.min) * (1 - t) ^ o.power or read.rising(o, step)
   end)
@@ -117,7 +119,7 @@ end
 function schedule.inverse_sqrt(given)
   local o = read.options("inverse_sqrt", given, { lr = read.number, warmup = 4000 })
   options.size("inverse_sqrt", "warmup", o.warmup)
-  return read.schedule("inverse_sqrt", function(step)
+  return read.schedule("inverse_sqrt", o, function(step)
     return o.lr * math.min(step / o.warmup, math.sqrt(o.warmup / step))
   end)
 end
@@ -149,7 +151,7 @@ function schedule.wsd(given)
       o.steps))
   end
   local level = o.steps - o.decay
-  return read.schedule("wsd", function(step)
+  return read.schedule("wsd", o, function(step)
     if step <= o.warmup then return read.rising(o, step) end
     local t = math.max(0, math.min(1, (step - 1 - level) / o.decay))
     return o.min + (o.lr - o.min) * down(t)

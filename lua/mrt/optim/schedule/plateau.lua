@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 
 ---@class mrt.Plateau
@@ -27,7 +28,8 @@ return function(given)
   local o = options.read("plateau", given, { lr = options.want "number", factor = 0.1,
     patience = 10, threshold = 1e-4, min = 0 })
   local plateau = { lr = o.lr, waiting = 0 }
-  function plateau.rate() return plateau.lr end
+  plateau.rate = describe.name(function() return plateau.lr end,
+    function() return describe.options("plateau", { lr = plateau.lr }) end)
   function plateau:see(value)
     if type(value) ~= "number" then
       core.fail("value", "plateau:see", "a number wanted, got " .. options.show(value))

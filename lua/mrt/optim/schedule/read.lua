@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 
 local read = {}
@@ -27,15 +28,16 @@ end
 
 --- A schedule from its formula.
 ---@param who string
+---@param o table  what it was made of, to be told
 ---@param formula fun(step: number): number
 ---@return mrt.Schedule
-function read.schedule(who, formula)
-  return function(step)
+function read.schedule(who, o, formula)
+  return describe.name(function(step)
     if type(step) ~= "number" then
       core.fail("value", who, ("the step: a number wanted, got %s"):format(options.show(step)))
     end
     return formula(step)
-  end
+  end, function() return describe.options(who, o) end)
 end
 
 --- Rising: step / (warmup + 1) of the full rate, so that no step has none.
