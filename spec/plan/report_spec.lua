@@ -224,7 +224,7 @@ describe("plan:save", function()
       local text = files.read(path)
       assert.matches("<h1>Plan of &lt;b&gt;&amp;:", text)
       assert.is_nil(text:find("https?://[^w]")) -- names of standards only
-      assert.matches("linear f32%[16,32%]", text)
+      assert.matches("f32%[16,32%]", text)
     end)
   end)
 

@@ -3,6 +3,8 @@
 --- SPDX-License-Identifier: MIT
 
 local about = require "mrt.plan.report.about"
+local data_of = require "mrt.plan.report.timeline_data"
+local embed = require "mrt.plan.report.embed"
 local format = require "mrt.util.format"
 local lanes = require "mrt.plan.report.lanes"
 local markup = require "mrt.plan.report.markup"
@@ -84,7 +86,8 @@ local function composition(out, plan, values)
     end
   end
   out[#out + 1] = "<h2>What the peak is made of</h2>"
-    .. markup.svg(1080, 28, bar) .. "<table>" .. table.concat(list) .. "</table>"
+    .. '<div class="whole">' .. markup.svg(1080, 28, bar):gsub("<svg ",
+      '<svg preserveAspectRatio="none" ', 1) .. "</div><table>" .. table.concat(list) .. "</table>"
 end
 
 local function step_line(s, i)
@@ -148,6 +151,21 @@ local function stalls(out, plan, values)
   end
 end
 
+-- The picture, which the page's program replaces by one that answers.
+local function timeline(out, plan, values, steps)
+  out[#out + 1] = "<h2>One run, step by step</h2>"
+  peaks(out, plan, steps)
+  out[#out + 1] = ('<div class="wide" id="timeline">%s</div>'):format(svg(plan, { plain = true }))
+  if plan.transient == 0 then return end
+  out[#out + 1] = embed.data("plan-data", data_of(plan, values, steps))
+end
+
+local function programs(...)
+  local list = {}
+  for i, name in ipairs { ... } do list[i] = require("mrt.plan.report.script." .. name) end
+  return embed.script(table.unpack(list))
+end
+
 ---@param plan mrt.Plan
 ---@return string
 return function(plan)
@@ -156,10 +174,11 @@ return function(plan)
   out[1] = ("<h1>%s: %s</h1>"):format(escape(title), format.bytes(plan.peak))
   totals(out, plan)
   composition(out, plan, values)
-  out[#out + 1] = "<h2>One run, step by step</h2>"
-  peaks(out, plan, steps)
-  out[#out + 1] = '<div class="wide">' .. svg(plan) .. "</div>"
+  timeline(out, plan, values, steps)
   survivors(out, plan, values)
   stalls(out, plan, values)
+  if plan.transient > 0 then
+    out[#out + 1] = programs("common", "timeline", "select")
+  end
   return markup.page(title, table.concat(out, "\n"))
 end

@@ -94,6 +94,14 @@ local function rows_of(list, lane)
   return own, math.max(#ends, 1)
 end
 
+--- Give the copies of both lanes their rows, from 1: none lies over another.
+---@param list table[]
+---@return table[] list
+function lanes.rows(list)
+  for _, lane in ipairs { "out", "in" } do rows_of(list, lane) end
+  return list
+end
+
 local function hover(t)
   return ("%s, %s %s\n%s\nsteps %d to %d; %s"):format(t.what,
     format.bytes(t.bytes), words[t.lane], lanes.compare(t), t.start, t.wait,

@@ -161,6 +161,53 @@ function markup.svg(width, height, out)
       table.concat(out, "\n"))
 end
 
+local page_style = [[
+body { font: 14px/1.5 system-ui, sans-serif; color: #222; background: #fff }
+body { margin: 2em auto; max-width: 1500px; padding: 0 1em }
+h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 1.8em }
+h3 { font-size: 1em; margin: 1em 0 .3em }
+table { border-collapse: collapse } svg { max-width: 100%; height: auto }
+.whole > svg { display: block; width: 100%; height: 28px }
+.wide { overflow-x: auto } .wide > svg { min-width: 820px }
+td, th { padding: .15em .8em .15em 0; text-align: left; border-bottom: 1px solid #eee }
+td, th { vertical-align: top; overflow-wrap: anywhere }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+td.n, th.n, td.k { white-space: nowrap; overflow-wrap: normal }
+h1, h3, p, li { overflow-wrap: anywhere }
+i { display: inline-block; width: .8em; height: .8em; margin-right: .5em }
+code { font-size: .95em }
+canvas { display: block; width: 100%; touch-action: pan-y; cursor: crosshair }
+.tools, .legend { display: flex; flex-wrap: wrap; gap: .4em .6em; align-items: center }
+.tools { margin: .6em 0 } .legend { gap: .2em 1.2em }
+.tools button, .details button { font: inherit; color: inherit; cursor: pointer }
+.tools button { background: #8881; border: 1px solid #8886; border-radius: 4px }
+.tools button { min-width: 2.2em; padding: .15em .6em }
+.tools input[type=search] { font: inherit; flex: 1 1 10em; max-width: 22em }
+.tools input[type=range] { flex: 1 1 14em; max-width: 40em }
+.details button { background: none; border: 0; padding: 0 .6em 0 0; text-align: left }
+.details button { color: #0060a0; text-decoration: underline }
+.details .name { display: inline-block; min-width: 7em; margin-right: .6em; color: #666 }
+.details h3 i { vertical-align: -.05em } .details ol { margin: .3em 0; padding-left: 2em }
+.hint, .where { color: #666; font-variant-numeric: tabular-nums }
+.tip { position: fixed; z-index: 9; max-width: min(34em, 92vw); padding: .3em .6em }
+.tip { background: #fff; border: 1px solid #999; border-radius: 4px; pointer-events: none }
+.tip { box-shadow: 0 2px 8px #0003; overflow-wrap: anywhere; font-size: .93em }
+tr.on td { background: #0072b222 }
+@media (max-width: 600px) {
+body { margin: 1em auto; padding: 0 .7em }
+table { display: block; overflow-x: auto }
+}
+@media (prefers-color-scheme: dark) {
+body { background: #1a1a1d; color: #ddd } td, th { border-color: #333 }
+.tip { background: #26262a; border-color: #555 } .details button { color: #7cc0f0 }
+.hint, .where, .details .name { color: #999 }
+}
+]]
+
+-- Nothing comes from elsewhere: the page asks the browser to hold it to that.
+local policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+  .. "img-src data:"
+
 --- A page that needs nothing but itself.
 ---@param title string
 ---@param body string
@@ -168,25 +215,13 @@ end
 function markup.page(title, body)
   return ([[<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
-<meta name="color-scheme" content="light dark"><title>%s</title><style>
-body { font: 14px/1.5 system-ui, sans-serif; color: #222 }
-body { margin: 2em auto; max-width: 1120px; padding: 0 1em }
-h1 { font-size: 1.4em } h2 { font-size: 1.1em; margin-top: 1.8em }
-table { border-collapse: collapse } svg { max-width: 100%%; height: auto }
-.wide { overflow-x: auto } .wide svg { min-width: 820px }
-td, th { padding: .15em .8em .15em 0; text-align: left; border-bottom: 1px solid #eee }
-td, th { vertical-align: top; overflow-wrap: anywhere }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
-td.n, th.n, td.k { white-space: nowrap; overflow-wrap: normal }
-h1, p { overflow-wrap: anywhere }
-i { display: inline-block; width: .8em; height: .8em; margin-right: .5em }
-code { font-size: .95em }
-@media (prefers-color-scheme: dark) {
-body { background: #1a1a1d; color: #ddd } td, th { border-color: #333 }
-}
-</style></head><body>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="%s">
+<link rel="icon" href="data:,"><title>%s</title><style>
+%s</style></head><body>
 %s</body></html>
-]]):format(markup.escape(title), body)
+]]):format(policy, markup.escape(title), page_style, body)
 end
 
 return markup
