@@ -18,16 +18,32 @@
  *   y         the wider dtype of x and bias; f32 of two equally wide
  *   rule      x and w are rounded to `compute`, where that is given; the sum and
  *             the bias are added in f32 (f64), and that is rounded once
+ *   activations
+ *             exact: x as it is.  int8: each row of x is rounded to blocks of 32
+ *             along K, x ~ code * sx, sx = largest |x| of the block / 127, code =
+ *             x * (127 / largest |x|) to the nearest, ties to even; a block
+ *             without a number of 4e-37 is 0, one with a number that is not finite
+ *             has NaN for sx.  Of w, by kind, the number that is multiplied and
+ *             sw: q4_0 and q8_0 as above; int8 code - 128 and scale / 127; nf4 and
+ *             fp4 127 * value to the nearest, halves away from 0, and scale / 127, so that these
+ *             weights too are off, by 1/254 of the scale at most.  Then
+ *               y = sum over blocks of f32(sum of code * number) * (sx * sw) + bias
+ *             the inner sums exact, all else rounded to f32 one by one, blocks in
+ *             their order: the same bits on any processor.  `compute` changes
+ *             nothing.  Not of f64, nor of transposed; block is a multiple of 32,
+ *             or K and more
  *   codes     [..., K], or for 4 bits [..., (K + 1) / 2], u8: two to a byte.
  *             q4_0: 16 bytes a block, whose byte j has numbers j and j + 16
  *   scales    [..., K / block rounded up], dtype of w; q4_0 and q8_0: f16, or
  *             f32 if given so, and f64 beside f64.  NaN where the block has a
  *             number that is not finite: so its values are NaN
  *   columns   K, where the codes do not tell; 0: as many as they hold
- *   cost      quantized_linear holds strips of w, in scratch
+ *   cost      quantized_linear holds strips of w, in scratch; of int8 x
  *   grad      quantized_linear: dx, by the same operator, and dbias, each in the
- *             dtype of its input; codes and scales are constants
- *   fails     EDTYPE, ESHAPE;  EVALUE  a negative or, for 4 bits, odd block
+ *             dtype of its input; codes and scales are constants.  dx is that of
+ *             exact activations
+ *   fails     EDTYPE, ESHAPE;  EVALUE  a negative or, for 4 bits, odd block; what
+ *             int8 activations are not of
  *   from      Dettmers et al. 2022, arXiv:2110.02861 (blocks); Dettmers et al.
  *             2023, arXiv:2305.14314 (nf4); bitsandbytes (values of fp4)
  *
@@ -37,6 +53,7 @@
 #include "op/matmul.h"
 
 static const char kinds[] = "int8 nf4 fp4 q4_0 q8_0";
+static const char activations[] = "exact int8";
 static const mrt_option options[] = {
   MRT_OPTION(mrt_quantize_options, kind, MRT_OPT_ENUM,
              .preset = MRT_QUANTIZE_INT8, .words = kinds),
@@ -45,9 +62,11 @@ static const mrt_option options[] = {
   MRT_OPTION(mrt_quantize_options, transposed, MRT_OPT_BOOL),
   MRT_OPTION(mrt_quantize_options, compute, MRT_OPT_DTYPE,
              .preset = MRT_DTYPE_COUNT),
+  MRT_OPTION(mrt_quantize_options, activations, MRT_OPT_ENUM,
+             .preset = MRT_ACTIVATIONS_EXACT, .words = activations),
 };
 /* How many of them each row has. */
-enum { OF_QUANTIZE = 2, OF_DEQUANTIZE = 3, OF_LINEAR = 5 };
+enum { OF_QUANTIZE = 2, OF_DEQUANTIZE = 3, OF_LINEAR = 6 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
@@ -133,6 +152,24 @@ static mrt_status want_beside_scales(mrt_infer *c, int i) {
   return mrt_want_same_dtype(c, i, 2);
 }
 
+/* What rows in int8 are multiplied with; `columns` of w are known. */
+static mrt_status want_exact_sums(mrt_infer *c) {
+  const mrt_quantize_options *o = c->options;
+  if (o->activations == MRT_ACTIVATIONS_EXACT) return MRT_OK;
+  if (c->in[0]->dtype == MRT_f64)
+    return mrt_refuse(c, MRT_EDTYPE,
+                      "activations int8 of x %s, f32 or narrower wanted",
+                      mrt_show(c->in[0]).s);
+  if (o->transposed)
+    return mrt_refuse(c, MRT_EVALUE, "activations int8 with transposed");
+  if (o->block % MRT_QUANTIZE_BLOCK && o->block < o->columns)
+    return mrt_refuse(
+        c, MRT_EVALUE,
+        "block %lld, a multiple of %d wanted for activations int8",
+        (long long)o->block, MRT_QUANTIZE_BLOCK);
+  return MRT_OK;
+}
+
 /* x, codes, scales[, bias] */
 static mrt_status infer_linear(mrt_infer *c) {
   mrt_quantize_options *o = c->options;
@@ -147,6 +184,7 @@ static mrt_status infer_linear(mrt_infer *c) {
   int last = x->rank - 1;
   if (!o->transposed && o->columns == 0) o->columns = x->dims[last];
   MRT_TRY(want_codes(c, 1));
+  MRT_TRY(want_exact_sums(c));
   int64_t rows = codes->dims[0], inner = o->transposed ? rows : o->columns;
   int64_t outer = o->transposed ? o->columns : rows;
   if (x->dims[last] != inner)
@@ -166,6 +204,7 @@ static void linear_gradient(mrt_build *b) {
   mrt_quantize_options o = *(const mrt_quantize_options *)b->options;
   mrt_tensor *dy = b->dout[0];
   o.transposed = !o.transposed;
+  o.activations = MRT_ACTIVATIONS_EXACT;
   if (b->wants[0])
     b->din[0] = mrt_cast_to(
         b, MRT_MAKE(b, quantized_linear, &o, dy, b->in[1], b->in[2]),

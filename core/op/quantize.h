@@ -16,7 +16,9 @@ enum {
   MRT_QUANTIZE_Q4_0,
   MRT_QUANTIZE_Q8_0
 };
-/* Numbers of a block of q4_0 and q8_0. */
+/* In what the rows of x are multiplied. */
+enum { MRT_ACTIVATIONS_EXACT, MRT_ACTIVATIONS_INT8 };
+/* Numbers of a block of q4_0 and q8_0, and of x in int8. */
 enum { MRT_QUANTIZE_BLOCK = 32 };
 
 typedef struct mrt_quantize_options {
@@ -25,6 +27,7 @@ typedef struct mrt_quantize_options {
   int64_t columns;   /* numbers of a row; not of quantize */
   bool transposed;   /* of quantized_linear, and */
   mrt_dtype compute; /* as of linear (matmul.h) */
+  int activations;   /* of quantized_linear */
 } mrt_quantize_options;
 
 /* Codes in a byte: the first is in the low bits. */

@@ -30,6 +30,7 @@ typedef struct mrt_codes {
 #define mrt_codes_take    MRT_CPU(codes_take)
 #define mrt_codes_fill    MRT_CPU(codes_fill)
 #define mrt_codes_add     MRT_CPU(codes_add)
+#define mrt_codes_int8    MRT_CPU(codes_int8)
 
 /* The 16 values of nf4 or fp4. */
 const double *mrt_code_values(int kind);
@@ -49,5 +50,12 @@ void mrt_codes_fill(const mrt_few_product *f, int64_t j, int64_t p, real *to);
 /* Where it can, add steps [p, end) of one row's product: mrt_few_product.add. */
 bool mrt_codes_add(const mrt_few_product *f, int64_t j, int64_t p, int64_t end,
                    const real *x, real *sum);
+
+#ifndef MRT_F64
+#define mrt_codes_int8_bytes MRT_CPU(codes_int8_bytes)
+/* quantized_linear with activations in int8, and its scratch. */
+void mrt_codes_int8(const mrt_call *c);
+size_t mrt_codes_int8_bytes(const mrt_call *c);
+#endif
 
 #endif

@@ -1,7 +1,7 @@
 /* quantize.c -- to 8 and 4 bits, back, and products with weights kept so
  *
  * Products make a strip of w at a time (strips.h), or for few rows of x panels
- * of turned columns (codes.h).
+ * of turned columns (codes.h); those of rows in int8 are codes_int8.c.
  *
  * SPDX-License-Identifier: MIT */
 #include "base/narrow.h"
@@ -186,7 +186,20 @@ static mrt_strips strips_of(const mrt_call *c, const mrt_codes *w) {
                        .shared = round_up(mrt_codes_bytes(c)) };
 }
 
+#ifndef MRT_F64
+static bool in_int8(const mrt_call *c) {
+  const mrt_quantize_options *o = c->options;
+  return o->activations == MRT_ACTIVATIONS_INT8;
+}
+#endif
+
 static void quantized_linear(const mrt_call *c) {
+#ifndef MRT_F64
+  if (in_int8(c)) {
+    mrt_codes_int8(c);
+    return;
+  }
+#endif
   mrt_codes w = mrt_codes_of(c, 1);
   mrt_strips strips = strips_of(c, &w);
   mrt_codes_prepare(c);
@@ -194,6 +207,9 @@ static void quantized_linear(const mrt_call *c) {
 }
 
 static size_t linear_scratch(const mrt_call *c) {
+#ifndef MRT_F64
+  if (in_int8(c)) return mrt_codes_int8_bytes(c);
+#endif
   mrt_codes w = mrt_codes_of(c, 1);
   mrt_strips strips = strips_of(c, &w);
   return mrt_strips_bytes(c, &strips);

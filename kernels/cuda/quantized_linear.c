@@ -2,9 +2,11 @@
  *
  * A strip of w at a time is dequantised into scratch, for as many columns of y,
  * and multiplied as any matrix; for few rows of x a kernel does both at once.
+ * With activations in int8 the CPU computes it, to the same bits as ever.
  *
  * SPDX-License-Identifier: MIT */
 #include "gemm/gemm.h"
+#include "op/op.h"
 #include "quantize.h"
 
 #include <stdlib.h>
@@ -79,10 +81,17 @@ static mrt_cuda_gemm strip_product(const mrt_call *c, const quantized *q,
   };
 }
 
+bool mrt_cuda_rows_exact(const mrt_signature *s);
 void *mrt_cuda_quantized_linear_prepare(const mrt_call *c);
 void mrt_cuda_quantized_linear_release(void *state);
 size_t mrt_cuda_quantized_linear_scratch(const mrt_call *c);
 void mrt_cuda_quantized_linear(const mrt_call *c);
+
+/* Rows that are rounded to int8 are the CPU's. */
+bool mrt_cuda_rows_exact(const mrt_signature *s) {
+  const mrt_quantize_options *o = s->options;
+  return o->activations == MRT_ACTIVATIONS_EXACT;
+}
 
 void *mrt_cuda_quantized_linear_prepare(const mrt_call *c) {
   quantized *q = malloc(sizeof *q);

@@ -42,11 +42,15 @@ describe("mrt generate", function()
     assert.not_equal(text "--seed 3 --temperature 2", text "--seed 4 --temperature 2")
     assert.equal(text "", text "--top-k 1")
     assert.is_true(#text "--quantize nf4 --dtype bf16 --context 9" > 1)
+    local rounded = assert(nn.load(path, { quantize = { kind = "q4_0", activations = "int8" } }))
+    assert.equal(rounded:generate { prompt = "Hello", count = 12, temperature = 0 }:text() .. "\n",
+      text "--quantize q4_0 --activations int8")
   end)
 
   it("refuses in one line what it cannot do", function()
     for more, pattern in pairs { ["--top-p 2"] = "option 'top_p'", ["--context 999"] = "at most",
       ["--dtype i8"] = "dtype", ["--quantize q9"] = "kind 'q9'",
+      ["--activations int8"] = "--quantize",
       ["--memory 9KiB"] = "memory" } do
       local code, _, said = run(("generate '%s' Hello %s"):format(path, more))
       assert.equal(more == "--dtype i8" and 2 or 1, code, more)

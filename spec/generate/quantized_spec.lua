@@ -26,10 +26,12 @@ end
 
 describe("a quantised model", function()
   it("reads one table for tokens and head, and generates with a cache", function()
-    for _, kind in ipairs { "nf4", "int8", "q4_0" } do
+    for _, kind in ipairs { "nf4", "int8", "q4_0", "q4_0/int8" } do
+      local activations = kind:match "/(.*)"
       local model = decoder(true)
       local before, ids = mrt.eval(model(mrt.tensor({ { 1, 2, 3 } }, "i32"))), { 5, 17, 3, 44, 8 }
-      nn.quantize(model, { kind = kind, embeddings = true })
+      nn.quantize(model, { kind = kind:match "^[^/]+", embeddings = true,
+        activations = activations })
       assert.equal("QuantizedEmbedding", model.tokens.type)
       local rows = model.tokens(mrt.tensor({ 3, 90 }, "i32"))
       local all = model.tokens.rows:weights()

@@ -132,6 +132,70 @@ describe("a product of few rows with quantised weights", function()
   end)
 end)
 
+describe("activations in int8", function()
+  local function int8(o, k)
+    return { kind = o.kind, block = o.block, columns = k, activations = "int8" }
+  end
+
+  it("give a row the same bits alone and among others, narrow or not", function()
+    for _, s in ipairs { { "int8", 1030, 600 }, { "nf4", 160, 576, 96 }, { "fp4", 9, 2100 },
+      { "q4_0", 520, 700 }, { "q8_0", 33, 33 } } do
+      local kind, n, k, block = table.unpack(s)
+      local x, w, bias = mrt.eval(mrt.randn(71, k):to "bf16", mrt.randn(n, k), mrt.randn(n))
+      local codes, scales = mrt.eval(w:quantize { kind = kind, block = block })
+      local how = int8({ kind = kind, block = block }, k)
+      local all = mrt.eval(x:to "f32":quantized_linear(codes, scales, bias, how))
+      for _, m in ipairs { 1, 2, 7, 64 } do
+        local y = x:slice(1, 71 - m + 1, 71):quantized_linear(codes, scales, bias, how)
+        assert.equal(all:slice(1, 71 - m + 1, 71):bytes(), y:bytes(), kind .. m)
+      end
+      local y = x:quantized_linear(codes, scales, bias:to "bf16", how)
+      assert.equal(x:to "f32":quantized_linear(codes, scales, bias:to "bf16", how):to "bf16"
+        :bytes(), y:bytes())
+    end
+  end)
+
+  it("are off by what 8 bits are, and leave gradients as they are", function()
+    for _, kind in ipairs { "int8", "nf4", "fp4", "q4_0", "q8_0" } do
+      local x, w, dy = mrt.eval(mrt.randn(9, 512), mrt.randn(40, 512), mrt.randn(9, 40))
+      local codes, scales = mrt.eval(w:quantize { kind = kind })
+      local exact = x:quantized_linear(codes, scales, nil, { kind = kind })
+      local y = x:quantized_linear(codes, scales, nil, int8({ kind = kind }, 512))
+      local off = (y - exact):std():item() / exact:std():item()
+      assert.is_true(off > 1e-3 and off < (kind:find "[nf][fp]4" and 0.03 or 0.01), kind .. off)
+      assert.equal(mrt.grad((exact * dy):sum(), x):bytes(), mrt.grad((y * dy):sum(), x):bytes())
+    end
+  end)
+
+  it("of blocks that have no scale are 0 or NaN", function()
+    local codes, scales = mrt.eval(mrt.ones(3, 96):quantize { kind = "q4_0" })
+    local how = int8({ kind = "q4_0" }, 96)
+    for odd, wanted in pairs { [0] = 0, [1e-38] = 0, [math.huge] = 0 / 0, [-math.huge] = 0 / 0 } do
+      local y = mrt.full({ 1, 96 }, odd):quantized_linear(codes, scales, nil, how):totable()[1]
+      for i = 1, 3 do assert.is_true(y[i] == wanted or y[i] ~= y[i] and wanted ~= wanted, odd) end
+    end
+    local mixed = mrt.cat({ mrt.ones(1, 32), mrt.zeros(1, 32), mrt.full({ 1, 32 }, -2) }, 2)
+    assert.same({ { -32, -32, -32 } }, mixed:quantized_linear(codes, scales, nil, how):totable())
+  end)
+
+  it("are a layer's option, for its inputs alone", function()
+    local layer = nn.QuantizedLinear(nn.Linear(96, 8), { kind = "q4_0", activations = "int8" })
+    assert.equal("96, 8, q4_0, 4.500 bits, int8 activations", layer:describe())
+    local x = mrt.eval(mrt.randn(2, 96))
+    assert.equal(x:quantized_linear(layer.codes, layer.scales, layer.bias,
+      int8({ kind = "q4_0" }, 96)):bytes(), layer(x):bytes())
+    assert.equal(layer(x):bytes(), mrt.compile(function(a) return layer(a) end,
+      { precision = mrt.policy.precision.f32() })(x):bytes())
+    assert.is_true(largest(layer(x) - mrt.compile(function(a) return layer(a) end,
+      { precision = mrt.policy.precision.bf16() })(x)) < 0.05)
+    assert.error_matches(function() layer(x:to "f64") end, "activations int8 of x f64")
+    local function make(o) return function() nn.quantize(nn.Linear(96, 8), o) end end
+    assert.error_matches(make { activations = "int4" }, "activations 'int4', exact or int8 wanted")
+    assert.error_matches(make { kind = "nf4", block = 48, activations = "int8" },
+      "block 48, a multiple of 32 wanted")
+  end)
+end)
+
 describe("a product with narrow floats and quantised weights", function()
   it("is that with the whole weights, bit for bit, and so are its gradients", function()
     each_case(30, function(o, m, n, k)

@@ -3,6 +3,7 @@
  *   ROW(name)      a launcher, mrt_cuda_<name>
  *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
  *   PRODUCT(name)  as PREPARED: with sums in f32 (f64) only
+ *   CODED(name)    as PREPARED: with rows as they are only
  *   UPDATE(name)   a launcher, of which one call is a special case; of all
  *                  elements
  *   BY_ROWS(name)  as SCRATCH: an update by rows of one list
@@ -21,6 +22,7 @@
 void *mrt_cuda_meet_prepare(const mrt_call *call);
 void mrt_cuda_meet_release(void *state);
 bool mrt_cuda_sums_wide(const mrt_signature *s);
+bool mrt_cuda_rows_exact(const mrt_signature *s);
 bool mrt_cuda_update_rows_takes(const mrt_signature *s);
 
 #define ROW(name) void mrt_cuda_##name(const mrt_call *call);
@@ -30,6 +32,7 @@ bool mrt_cuda_update_rows_takes(const mrt_signature *s);
   SCRATCH(name) void *mrt_cuda_##name##_prepare(const mrt_call *call);         \
   void mrt_cuda_##name##_release(void *state);
 #define PRODUCT(name) PREPARED(name)
+#define CODED(name)   PREPARED(name)
 #define UPDATE(name)                                                           \
   void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
   static void name##_alone(const mrt_call *call) { mrt_cuda_##name(&call, 1); }
@@ -40,6 +43,7 @@ bool mrt_cuda_update_rows_takes(const mrt_signature *s);
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
+#undef CODED
 #undef UPDATE
 #undef BY_ROWS
 #undef MEETS
@@ -75,6 +79,14 @@ static bool updates_all(const mrt_signature *s) {
     .release = mrt_cuda_##name##_release,                                      \
     .takes = mrt_cuda_sums_wide                                                \
   };
+#define CODED(name)                                                            \
+  static const mrt_kernel name##_kernel = {                                    \
+    .run = mrt_cuda_##name,                                                    \
+    .scratch = mrt_cuda_##name##_scratch,                                      \
+    .prepare = mrt_cuda_##name##_prepare,                                      \
+    .release = mrt_cuda_##name##_release,                                      \
+    .takes = mrt_cuda_rows_exact                                               \
+  };
 #define UPDATE(name)                                                           \
   static const mrt_kernel name##_kernel = { .run = name##_alone,               \
                                             .together = mrt_cuda_##name,       \
@@ -96,6 +108,7 @@ static bool updates_all(const mrt_signature *s) {
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
+#undef CODED
 #undef UPDATE
 #undef BY_ROWS
 #undef MEETS
@@ -105,6 +118,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define SCRATCH(name)  ROW(name)
 #define PREPARED(name) ROW(name)
 #define PRODUCT(name)  ROW(name)
+#define CODED(name)    ROW(name)
 #define UPDATE(name)   ROW(name)
 #define BY_ROWS(name)  ROW(name)
 #define MEETS(name)    ROW(name)
@@ -114,6 +128,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
+#undef CODED
 #undef UPDATE
 #undef BY_ROWS
 #undef MEETS

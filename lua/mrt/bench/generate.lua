@@ -1,24 +1,27 @@
 --- mrt bench generate -- a token of a 135M model, beside transformers and llama.cpp
 ---
----     mrt bench generate [--kinds f32,bf16,int8,nf4,q8_0,q4_0] [--context N]
----                        [--count N] [--rounds N] [--python PROGRAM]
+---     mrt bench generate [--kinds f32,bf16,int8,nf4,q8_0,q4_0,q8_0/int8,...]
+---                        [--context N] [--count N] [--rounds N] [--python PROGRAM]
 ---
 --- The model has 30 layers, width 576, 9 heads that share 3 of keys, a hidden width of
 --- 1536 and a vocabulary of 49,152 in one table; its weights are random.  It reads a
 --- prompt and writes `count` tokens, the likeliest, up to `context` of them.  The table
 --- shows processor time on one thread: of a token (the median), of the prompt's tokens,
---- and the bytes that are planned.  The other sides are generate.py where PROGRAM
---- (default python3) has transformers, or llama_cpp and gguf: transformers with its
---- cache in f32 and bf16; llama.cpp with weights of the same kind (int8: its q8_0) and
---- a cache in f16.  Each measurement is a process of its own; they run in turn, N
---- rounds, of which the best counts, for a machine that has other things to do.
+--- and the bytes that are planned.  q8_0/int8 is q8_0 with activations in int8, which is
+--- how llama.cpp multiplies with any weights in few bits.  The other sides are
+--- generate.py where PROGRAM (default python3) has transformers, or llama_cpp and gguf:
+--- transformers with its cache in f32 and bf16; llama.cpp with weights of the same kind
+--- (int8: its q8_0) and a cache in f16.  Each measurement is a process of its own; they
+--- run in turn, N rounds, of which the best counts, for a machine that has other things
+--- to do.
 ---
 --- SPDX-License-Identifier: MIT
 
 local format = require "mrt.util.format"
 
-local defaults = { kinds = "f32,bf16,int8,nf4,q8_0,q4_0", context = 512, count = 48, rounds = 3,
-  python = "python3" }
+local defaults = {
+  kinds = "f32,bf16,int8,int8/int8,nf4,nf4/int8,q8_0,q8_0/int8,q4_0,q4_0/int8",
+  context = 512, count = 48, rounds = 3, python = "python3" }
 
 -- ---- this side ---------------------------------------------------------------
 
@@ -27,8 +30,10 @@ local function model_of(kind)
   local model = nn.Decoder { vocab = 49152, dim = 576, layers = 30, heads = 9, kv_heads = 3,
     hidden = 1536, context = 2048, tie = true, rope = { base = 100000 } }:eval()
   if kind == "bf16" then return model:to "bf16" end
-  if kind ~= "f32" then require "mrt.nn".quantize(model, { kind = kind, embeddings = true }) end
-  return model
+  if kind == "f32" then return model end
+  local weights, activations = kind:match "^([%w_]+)/?(%w*)$"
+  return nn.quantize(model, { kind = weights, embeddings = true,
+    activations = activations ~= "" and activations or nil })
 end
 
 local function median(list)
@@ -106,7 +111,7 @@ local function report(kind, best)
       side ~= "mrt" and own and ("%.2fx"):format(own.token / x.token) or "")
       or ("%8s %8s %6s"):format("-", "-", "")
   end
-  print(("%-6s%s %12s"):format(kind, table.concat(cells, " "),
+  print(("%-10s%s %12s"):format(kind, table.concat(cells, " "),
     own and format.bytes(own.bytes) or "-"))
 end
 
@@ -132,7 +137,7 @@ return function(...)
   if o.measure then return measure(o.measure, o) end
   print(("processor time in ms of a token, of one of the prompt; %d tokens, one thread")
     :format(o.context))
-  print(("%-6s%8s %8s %6s %8s %8s %6s %8s %8s %6s %12s"):format("", "mrt", "prompt", "",
+  print(("%-10s%8s %8s %6s %8s %8s %6s %8s %8s %6s %12s"):format("", "mrt", "prompt", "",
     "transf.", "prompt", "ratio", "llama", "prompt", "ratio", "bytes"))
   local absent = {}
   for kind in o.kinds:gmatch "[^,]+" do report(kind, best_of(kind, o, absent)) end

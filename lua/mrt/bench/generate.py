@@ -57,7 +57,7 @@ def write_gguf(path):
     import gguf, numpy as np
     from gguf.quants import quantize
     kind = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0", "q8_0": "Q8_0", "q4_0": "Q4_0"}
-    kind = gguf.GGMLQuantizationType[kind[flags.kind]]
+    kind = gguf.GGMLQuantizationType[kind[flags.kind.split("/")[0]]]
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(2048)
     writer.add_embedding_length(DIM)

@@ -26,6 +26,8 @@ function generation.parser(given)
     { "--dtype NAME", "of the weights; else as they are stored",
       choices = { "f32", "bf16", "f16" } },
     { "--quantize NAME", "keep the weights in nf4, int8, q4_0, ..." },
+    { "--activations NAME", "int8, beside --quantize: faster, and rounded more",
+      choices = { "exact", "int8" } },
     { "--adapter FOLDER", "an adapter of peft's form" },
     { "--memory BYTES", "budget of a step: 2GiB" },
     { "-v, --verbose", "bytes to the byte, and the time that it took" },
@@ -53,8 +55,13 @@ end
 ---@return mrt.nn.Module? model
 ---@return string? message
 function generation.open(args)
+  if args.activations and not args.quantize then
+    return nil, "--activations is of quantised weights: give --quantize too"
+  end
+  local quantize = args.activations and { kind = args.quantize, activations = args.activations }
+    or args.quantize
   local ok, model, message = pcall(nn.load, args.folder, { dtype = args.dtype,
-    quantize = args.quantize, adapter = args.adapter })
+    quantize = quantize, adapter = args.adapter })
   if not ok then return nil, generation.message(model) end
   if not model then return nil, message end
   if not model.generate then

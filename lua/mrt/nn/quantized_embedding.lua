@@ -11,7 +11,8 @@ local options = require "mrt.util.options"
 
 --- Make a frozen table from another one: ids `[...]` -> `[..., dim]`, in the dtype that
 --- the table had.  Rows are widened as they are looked up; a head that shares the table
---- (`logits`) reads the same codes.
+--- (`logits`) reads the same codes, and rounds what it is given where the options say
+--- `activations = "int8"`.
 ---@class mrt.nn.QuantizedEmbedding: mrt.nn.Module
 ---@field rows mrt.nn.QuantizedLinear  the table
 ---@overload fun(table: mrt.nn.Embedding, o?: mrt.nn.QuantizedLinearOptions): mrt.nn.Module

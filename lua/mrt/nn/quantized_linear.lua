@@ -11,6 +11,7 @@ local options = require "mrt.util.options"
 -- The second quantisation, of the scales: 8 bits each, 256 to a block.
 local second = { kind = "int8", block = 256 }
 local kinds = { int8 = true, nf4 = true, fp4 = true, q4_0 = true, q8_0 = true }
+local in_what = { exact = true, int8 = true }
 -- Kinds whose scales are f16 already.
 local gguf = { q4_0 = true, q8_0 = true }
 local dtypes = core.dtypes()
@@ -21,6 +22,12 @@ local dtypes = core.dtypes()
 ---  the whole row; q4_0 and q8_0 have 32
 ---@field double? boolean   keep the scales in 8 bits too; default false; not of q4_0
 ---  and q8_0
+---@field activations? "exact"|"int8"  default "exact"; "int8" rounds what the layer is
+---  given too, in blocks of 32 along a row: symmetric, to one of 255 numbers, each off by
+---  1/254 of the largest of its block at most.  One row takes half the time or less, and
+---  results are off by about as much as weights in 8 bits make them; nf4 and fp4 weights
+---  are also rounded to 127ths of their scale.  Gradients are those of exact ones.
+---  `block` is a multiple of 32 then; inputs in f64 are refused
 ---@field now? boolean      compute the codes at once, so that the weights may go (default);
 ---  false: when they are first read, for plans of models that are never run
 
@@ -38,15 +45,15 @@ local dtypes = core.dtypes()
 ---@class mrt.nn.QuantizedLinear: mrt.nn.Module
 ---@field inputs integer
 ---@field outputs integer
+---@field activations "exact"|"int8"  not part of `state()`
 ---@field codes mrt.Tensor    u8; named as the kind in `state()`
 ---@field scales mrt.Tensor   `[outputs, blocks]`; with `double` what scales these
 ---@field bias mrt.Tensor?    `[outputs]`
 ---@overload fun(linear: mrt.nn.Linear, o?: mrt.nn.QuantizedLinearOptions): mrt.nn.Module
 local QuantizedLinear = Module("QuantizedLinear", "tensor")
 
-function QuantizedLinear:init(linear, given)
-  local o = options.read("QuantizedLinear", given,
-    { kind = "nf4", block = options.of "size", double = false, now = true })
+-- Refuse what is no layer, or no such option of it.
+local function want(linear, o)
   if getmetatable(linear) ~= Linear then
     core.fail("value", "QuantizedLinear", "a Linear wanted, got " .. options.show(linear))
   elseif not kinds[o.kind] then
@@ -55,8 +62,22 @@ function QuantizedLinear:init(linear, given)
   elseif o.double and gguf[o.kind] then
     core.fail("value", "QuantizedLinear", ("double with kind '%s', whose scales are f16")
       :format(o.kind))
+  elseif not in_what[o.activations] then
+    core.fail("value", "QuantizedLinear", ("activations '%s', exact or int8 wanted")
+      :format(o.activations))
+  elseif o.activations == "int8" and o.block and o.block % 32 ~= 0
+    and o.block < linear.weight:size(2) then
+    core.fail("value", "QuantizedLinear",
+      ("block %d, a multiple of 32 wanted for activations in int8"):format(o.block))
   end
-  self.frozen, self.kind, self.double = true, o.kind, o.double
+end
+
+function QuantizedLinear:init(linear, given)
+  local o = options.read("QuantizedLinear", given,
+    { kind = "nf4", block = options.of "size", double = false, activations = "exact",
+      now = true })
+  want(linear, o)
+  self.frozen, self.kind, self.double, self.activations = true, o.kind, o.double, o.activations
   self.outputs, self.inputs = linear.weight:size(1), linear.weight:size(2)
   local weight = linear.weight:detach()
   if dtypes[weight:get_dtype()].narrow then weight = weight:to "f32" end
@@ -104,15 +125,17 @@ end
 ---@param x mrt.Tensor  `[..., inputs]`
 ---@return mrt.Tensor   `[..., outputs]`
 function QuantizedLinear:forward(x)
-  local how = { kind = self.kind, block = self.block, columns = self.inputs }
+  local how = { kind = self.kind, block = self.block, columns = self.inputs,
+    activations = self.activations }
   local scales = self:block_scales()
   if x:get_dtype() == "f64" then scales = scales:to "f64" end
   return x:quantized_linear(self.codes, scales, self.bias, how)
 end
 
 function QuantizedLinear:describe()
-  return ("%d, %d, %s, %.3f bits%s"):format(self.inputs, self.outputs, self.kind,
-    self:bits(), self.bias and "" or ", no bias")
+  return ("%d, %d, %s, %.3f bits%s%s"):format(self.inputs, self.outputs, self.kind,
+    self:bits(), self.activations == "int8" and ", int8 activations" or "",
+    self.bias and "" or ", no bias")
 end
 
 return QuantizedLinear

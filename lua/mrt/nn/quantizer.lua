@@ -31,9 +31,11 @@ local quantizer = {}
 function quantizer.new(who, given, embeddings)
   if type(given) == "string" then given = { kind = given } end
   local o = options.read(who, given, { kind = "nf4", block = options.of "size",
-    double = false, except = options.none, embeddings = embeddings or false })
+    double = false, activations = "exact", except = options.none,
+    embeddings = embeddings or false })
   return setmetatable({ leave = edit.chooser(who, "except", o.except, false),
-    embeddings = o.embeddings, how = { kind = o.kind, block = o.block, double = o.double },
+    embeddings = o.embeddings, how = { kind = o.kind, block = o.block, double = o.double,
+      activations = o.activations },
     made = setmetatable({}, { __mode = "k" }) }, Quantizer)
 end
 

@@ -25,7 +25,8 @@ local MOST <const> = 40 -- problems that one message lists
 ---@field ignore? string[]           keys of config.json to pass over
 ---@field quantize? string|mrt.nn.QuantizeOptions  keep linear layers in so few bits, and
 ---  unless `embeddings` is false the table of tokens: "nf4", "int8", "q4_0" ...; each
----  is quantised as it is read
+---  is quantised as it is read; { kind = "q4_0", activations = "int8" } rounds what they
+---  are multiplied with too
 ---@field adapter? string            a folder with adapters as peft writes them
 ---@field weights? boolean           false: they are not read, and the model's are those of a new
 ---  one, which nobody has computed; for plans

@@ -18,6 +18,8 @@ local op = core.op
 ---@field columns? integer    of the matrix, where the codes do not tell
 ---@field transposed? boolean  quantized_linear: x @ w, not x @ w^T
 ---@field compute? mrt.DType  quantized_linear: x and w are rounded to it first
+---@field activations? "exact"|"int8"  quantized_linear: "int8" rounds each row of x to
+---  blocks of 32 numbers of 8 bits, and multiplies these; default "exact"
 
 --- A lazy tensor.  `x[i]` is `x:select(1, i)`.
 ---@class mrt.Tensor

@@ -139,7 +139,10 @@ local function dequantize(ins, o)
   return { { dims = with_last(ins[1].dims, columns), data = w } }
 end
 
+local linear_in_int8
+
 local function quantized_linear(ins, o)
+  if o.activations == "int8" then return linear_in_int8(ins, o) end
   local x, bias = ins[1], ins[4]
   local K, N = x.dims[#x.dims], ins[2].dims[1]
   local w, columns = matrix(ins[2], ins[3], o, not o.transposed and K or nil)
@@ -157,6 +160,66 @@ local function quantized_linear(ins, o)
   end
   return { { dims = with_last(x.dims, outer), data = y } }
 end
+
+-- ---- activations in int8 -------------------------------------------------------
+
+local function f32(x) return (string.unpack("f", string.pack("f", x))) end
+
+-- To the nearest, ties to even.
+local function nearest_even(x)
+  local low = math.floor(x)
+  local up = x - low > 0.5 or (x - low == 0.5 and low % 2 == 1)
+  return up and low + 1 or low
+end
+
+-- Row r of x: codes, and scales of blocks of 32.
+local function in_int8(x, r, K)
+  local numbers, scales = {}, {}
+  for first = 0, K - 1, 32 do
+    local most, last = 0.0, math.min(first + 32, K) - 1
+    for i = first, last do most = math.max(most, math.abs(x[r * K + i + 1])) end
+    scales[#scales + 1] = most > 0 and f32(most / 127) or 0.0
+    local by = most > 0 and f32(127 / most) or 0.0
+    for i = first, last do numbers[i] = nearest_even(f32(x[r * K + i + 1] * by)) end
+  end
+  return numbers, scales
+end
+
+-- The whole number that a code is multiplied as, and what its scale is divided by.
+local function whole(kind, code)
+  if gguf[kind] then return values[kind][code + 1], 1 end
+  local x = 127 * values[kind][code + 1]
+  return math.tointeger(x < 0 and -math.floor(0.5 - x) or math.floor(x + 0.5)), 127
+end
+
+function linear_in_int8(ins, o)
+  local x, codes, scales, bias = table.unpack(ins)
+  local K, N = x.dims[#x.dims], codes.dims[1]
+  local pack, bytes, block, blocks = sizes(o, K)
+  local y = {}
+  for r = 0, count(with_last(x.dims, 1)) - 1 do
+    local numbers, own = in_int8(x.data, r, K)
+    for j = 0, N - 1 do
+      local sum = 0.0
+      for b, scale in ipairs(own) do
+        local dot, parts = 0, 1
+        for i = 32 * b - 32, math.min(32 * b, K) - 1 do
+          local byte, upper = place(o.kind, i)
+          local code, number = codes.data[j * bytes + byte + 1]
+          if pack == 2 then code = upper and code // 16 or code % 16 end
+          number, parts = whole(o.kind, code)
+          dot = dot + numbers[i] * number
+        end
+        local sw = f32(scales.data[j * blocks + (32 * b - 32) // block + 1] / parts)
+        sum = f32(sum + f32(dot * f32(scale * sw)))
+      end
+      y[#y + 1] = bias and f32(sum + bias.data[j + 1]) or sum
+    end
+  end
+  return { { dims = with_last(x.dims, N), data = y } }
+end
+
+-- ---- the rows --------------------------------------------------------------------
 
 local function codes(...) return { dims = { ... }, dtype = "u8", integer = 256 } end
 local function real(...) return { dims = { ... } } end
@@ -192,6 +255,20 @@ for _, kind in ipairs { "int8", "nf4", "fp4", "q4_0", "q8_0" } do
     linear[#linear + 1] = { inputs = { real(m, n), w, s, real(K) },
       options = { kind = kind, block = block, transposed = true, columns = K } }
   end
+  -- Rows one by one and by two and four, chunks of blocks, panels that are not whole.
+  for _, case in ipairs { { 1, 17, 96 }, { 7, 8, 70, 64 }, { 2, 25, 33, 34 }, { 3, 3, 1 },
+    { 2, 9, 2120, 96 }, { 1, 8, 2048, 4096 }, { 2, 0, 8 }, { 0, 5, 6 } } do
+    local m, n, K, block = table.unpack(case)
+    block = not gguf[kind] and block or nil
+    local _, bytes, _, blocks = sizes({ kind = kind, block = block }, K)
+    local s = { dims = { n, blocks }, dtype = gguf[kind] and n % 2 == 0 and "f16" or "f32",
+      values = {} }
+    for i = 1, n * blocks do s.values[i] = (i * 7 % 31 - 15) / 1024 end
+    local x, bias = { dims = { m, K }, dtype = "f32" }, { dims = { n }, dtype = "f32" }
+    linear[#linear + 1] = { inputs = { x, codes(n, bytes), s, n % 3 > 0 and bias or nil },
+      options = { kind = kind, block = block, columns = K, activations = "int8" },
+      tolerance = 0 }
+  end
   local _, bytes = sizes({ kind = kind }, 6)
   linear[#linear + 1] = { inputs = { real(6), codes(5, bytes), constant(5, 1), real(5) },
     options = { kind = kind } }
@@ -207,7 +284,7 @@ for _, kind in ipairs { "int8", "nf4", "fp4", "q4_0", "q8_0" } do
   end
 end
 
-local f32 = { dims = { 2, 8 }, dtype = "f32" }
+local small = { dims = { 2, 8 }, dtype = "f32" }
 
 return {
   { op = "quantize", cases = forward, oracle = quantize,
@@ -234,19 +311,28 @@ return {
     } },
   { op = "quantized_linear", cases = linear, oracle = quantized_linear, grad = true,
     bad = {
-      { inputs = { f32, codes(3, 7), { dims = { 3, 1 }, dtype = "f32" } }, code = "shape",
+      { inputs = { small, codes(3, 7), { dims = { 3, 1 }, dtype = "f32" } }, code = "shape",
         match = "8 columns, 1 to a byte" },
-      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f64" } }, code = "dtype",
+      { inputs = { small, codes(3, 8), { dims = { 3, 1 }, dtype = "f64" } }, code = "dtype",
         match = "equal dtypes" },
-      { inputs = { f32, codes(8), { dims = { 1 }, dtype = "f32" } }, code = "shape",
+      { inputs = { small, codes(8), { dims = { 1 }, dtype = "f32" } }, code = "shape",
         match = "at least one dimension and two" },
-      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
+      { inputs = { small, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
         options = { transposed = true }, code = "shape", match = "3 columns wanted" },
-      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" }, f32 },
+      { inputs = { small, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" }, small },
         code = "shape", match = "one bias for each result" },
-      { inputs = { f32, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
+      { inputs = { small, codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
         options = { compute = "i32" }, code = "dtype", match = "compute is i32 beside f32" },
       { inputs = { codes(2, 8), codes(3, 8), { dims = { 3, 1 }, dtype = "f32" } },
         code = "dtype", match = "floats wanted" },
+      { inputs = { { dims = { 2, 8 }, dtype = "f64" }, codes(3, 8),
+        { dims = { 3, 1 }, dtype = "f64" } }, options = { activations = "int8" },
+        code = "dtype", match = "activations int8 of x f64[2,8]" },
+      { inputs = { small, codes(8, 3), { dims = { 8, 1 }, dtype = "f32" } },
+        options = { activations = "int8", transposed = true }, code = "value",
+        match = "activations int8 with transposed" },
+      { inputs = { { dims = { 2, 64 }, dtype = "f32" }, codes(3, 64),
+        { dims = { 3, 2 }, dtype = "f32" } }, options = { activations = "int8", block = 48 },
+        code = "value", match = "block 48, a multiple of 32 wanted" },
     } },
 }
