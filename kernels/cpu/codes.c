@@ -45,6 +45,9 @@ void mrt_codes_prepare(const mrt_call *c) {
   mrt_code_table *v = c->scratch;
   if (!mrt_codes_bytes(c)) return;
   for (int i = 0; i < 16; i++) v->one[i] = (real)mrt_code_values(o->kind)[i];
+  for (int i = 0; i < 16; i++)
+    for (size_t p = 0; p < sizeof(real); p++)
+      v->bytes[p][i] = ((const uint8_t *)&v->one[i])[p];
   for (int i = 0; i < 256; i++)
     v->two[i][0] = v->one[i & 15], v->two[i][1] = v->one[i >> 4];
 }

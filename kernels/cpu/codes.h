@@ -11,6 +11,7 @@
 /* What codes of 4 bits stand for, and the two in a byte. */
 typedef struct mrt_code_table {
   real one[16], two[256][2];
+  uint8_t bytes[sizeof(real)][16]; /* bytes[p][code]: byte p of one[code] */
 } mrt_code_table;
 
 /* A quantised matrix. */

@@ -17,6 +17,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 
+#include "codes_planes.h"
 #include "codes_turn.h"
 
 #if !defined(MRT_F64) && defined(__FMA__) && MRT_VECTOR_BYTES >= 32
@@ -104,6 +105,22 @@ add_step(int kind, vec words[SET][WORDS], int w, int i, real x,
                       lower, upper, sum[g]);
 }
 
+#ifdef MRT_PLANES
+/* The steps of a word, where codes are looked up in planes. */
+static inline __attribute__((always_inline)) void
+add_planes(const planes *p, vec words[SET][WORDS], int w, const real *x,
+           const real *scales, vec sum[SET]) {
+#pragma GCC unroll 4
+  for (int g = 0; g < SET; g++) {
+    vec v[8], scale = vec_load(scales + g * LANES);
+    look_up_words(p, words[g][w], v);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+      sum[g] = sum[g] + vec_all(x[i]) * (v[i] * scale);
+  }
+}
+#endif
+
 /* HALF steps of SET vectors of columns, which begin at `from`; less: what a
  * code of 0 is short of 0. */
 static inline __attribute__((always_inline)) void
@@ -138,6 +155,13 @@ add_half(int kind, const mrt_codes *m, const char *from, const real *x,
         for (int i = 0; i < 4; i++)
           add_step(kind, words, w, 2 * i + odd, x[i], scales, less, lower,
                    upper, sum);
+#ifdef MRT_PLANES
+  } else if (kind == MRT_QUANTIZE_NF4) {
+    planes p = planes_of(m->values);
+#pragma GCC unroll 1
+    for (int w = 0; w < HALF / 8; w++, x += 8)
+      add_planes(&p, words, w, x, scales, sum);
+#endif
   } else {
 #pragma GCC unroll 1
     for (int w = 0; w < HALF / each; w++, x += each)

@@ -5,6 +5,7 @@
  *   gives   the numbers of codes.c, bit for bit
  *
  * SPDX-License-Identifier: MIT */
+#include "codes_planes.h"
 #include "codes_turn.h"
 
 /* Rows of any matrix, turned. */
@@ -45,9 +46,23 @@ put_words(int kind, const mrt_codes *m, const char *from, int64_t stride,
     for (int i = 0; i < LANES; i++) lower[i] = (real)(i - 8);
   }
   turn_words(from, stride, w);
+#ifdef MRT_PLANES
+  planes p = { 0 };
+  if (tabled) p = planes_of(m->values);
+#endif
 #pragma GCC unroll 8
   for (int i = 0; i < WORDS; i++) {
     vec scale = vec_load(scales + (bytes ? 0 : i / 4 * WIDTH));
+#ifdef MRT_PLANES
+    if (tabled) {
+      vec v[8];
+      look_up_words(&p, w[i], v);
+#pragma GCC unroll 8
+      for (int k = 0; k < 8; k++)
+        vec_store(to + step_of(kind, i, k) * WIDTH, v[k] * scale);
+      continue;
+    }
+#endif
 #pragma GCC unroll 8
     for (int k = 0; k < 8; k++)
       if (k < 4 || !bytes)
