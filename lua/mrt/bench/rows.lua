@@ -6,7 +6,8 @@
 --- and v [192,576], gate and up [1536,576], down [576,1536], and a head [49152,576].
 --- For each kind of weight: bits, milliseconds of all products in the fastest of N
 --- rounds, GB/s of the weights read, and beside that of a plain sum over as many f32.
---- Weights in few bits are multiplied with f32, the others with their own dtype.
+--- Weights in few bits are multiplied with f32, or as q4_0/int8 with what that is rounded
+--- to in 8 bits; the others with their own dtype.
 --- --cpu counts processor time, for one thread on a machine with much else to do.
 ---
 --- SPDX-License-Identifier: MIT
@@ -18,7 +19,10 @@ local nn = mrt.nn
 local WIDTH <const>, KEYS <const>, HIDDEN <const>, VOCAB <const> = 576, 192, 1536, 49152
 
 local how = { nf4_double = { kind = "nf4", double = true } }
-for _, kind in ipairs { "int8", "q8_0", "nf4", "fp4", "q4_0" } do how[kind] = { kind = kind } end
+for _, kind in ipairs { "int8", "q8_0", "nf4", "fp4", "q4_0" } do
+  how[kind] = { kind = kind }
+  how[kind .. "/int8"] = { kind = kind, activations = "int8" }
+end
 
 -- A layer of `outputs` in a kind of weight.
 local function linear(kind, inputs, outputs)
@@ -76,8 +80,8 @@ local function fastest(o, step, ...)
 end
 
 local function read(args)
-  local o = { rows = "1,4", kinds = "f32,bf16,f16,int8,q8_0,nf4,nf4_double,q4_0",
-    layers = 30, rounds = 5 }
+  local o = { rows = "1,4", layers = 30, rounds = 5,
+    kinds = "f32,bf16,f16,int8,q8_0,nf4,nf4_double,q4_0,int8/int8,nf4/int8,q4_0/int8" }
   local i = 1
   while i <= #args do
     local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
@@ -104,7 +108,7 @@ return function(...)
   plain:free()
   print(("%s, %d threads; a sum reads %.1f GB/s"):format(info.isa, info.threads, rate))
   print(("%-10s %6s %5s %9s %8s"):format("w", "bits", "rows", "ms", "GB/s"))
-  for kind in o.kinds:gmatch "[%w_]+" do
+  for kind in o.kinds:gmatch "[%w_/]+" do
     local blocks, head, bytes = layers(o, kind)
     local count = o.layers * (2 * WIDTH * WIDTH + 2 * KEYS * WIDTH + 3 * HIDDEN * WIDTH)
       + VOCAB * WIDTH
