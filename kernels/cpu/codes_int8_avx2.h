@@ -152,7 +152,7 @@ INLINE void ask_for(const char *from, int kind) {
   if (mrt_quantize_pack(kind) == 1) __builtin_prefetch(from + 192);
 }
 
-INLINE void add_some(int kind, int rows, const int8_panel *p,
+INLINE void add_some(int kind, int rows, const int8_panel *p, bool asks,
                      const int8_block *x, int64_t x_row, float to[][COLUMNS]) {
   int64_t bytes = int8_bytes(kind);
   __m256i values =
@@ -165,7 +165,7 @@ INLINE void add_some(int kind, int rows, const int8_panel *p,
   for (int r = 0; r < rows; r++) sum[r] = _mm256_loadu_ps(to[r]);
 #pragma GCC unroll 1
   for (int64_t b = 0; b < p->blocks; b++, from += bytes) {
-    if (rows == 1) ask_for(next + b * COLUMNS * bytes, kind);
+    if (asks) ask_for(next + b * COLUMNS * bytes, kind);
     add_block(kind, rows, p, values, from, x + b, x_row,
               _mm256_loadu_ps(p->scales[b]), sum);
   }
@@ -178,10 +178,10 @@ INLINE void add_some(int kind, int rows, const int8_panel *p,
                    int64_t x_row, float sum[][COLUMNS]) {                      \
     int64_t r = 0;                                                             \
     for (; r + 4 <= m; r += 4)                                                 \
-      add_some(kind, 4, p, x + r * x_row, x_row, sum + r);                     \
+      add_some(kind, 4, p, r == 0, x + r * x_row, x_row, sum + r);             \
     for (; r + 2 <= m; r += 2)                                                 \
-      add_some(kind, 2, p, x + r * x_row, x_row, sum + r);                     \
-    if (r < m) add_some(kind, 1, p, x + r * x_row, x_row, sum + r);            \
+      add_some(kind, 2, p, r == 0, x + r * x_row, x_row, sum + r);             \
+    if (r < m) add_some(kind, 1, p, r == 0, x + r * x_row, x_row, sum + r);    \
   }
 ADD(add_int8, MRT_QUANTIZE_INT8)
 ADD(add_q4_0, MRT_QUANTIZE_Q4_0)
