@@ -13,9 +13,6 @@
 #include "codes.h"
 #include "floats.h"
 #include "gemm/pack.h"
-#if MRT_VECTOR_BYTES == 32 && defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 enum { STEPS = MRT_FEW_STEPS, WIDTH = MRT_FEW_VECS * LANES };
 
@@ -75,7 +72,7 @@ value_of(int kind, ivec word, int i, vec lower, vec upper) {
 #if MRT_VECTOR_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
   vec low = __builtin_shuffle(lower, word >> 4 * i); /* the last 3 do */
   vec high = __builtin_shuffle(upper, word >> 4 * i);
-  return _mm256_blendv_ps(low, high, (vec)(word << (28 - 4 * i)));
+  return __builtin_ia32_blendvps256(low, high, (vec)(word << (28 - 4 * i)));
 #else
   return lower; /* codes_turn says no */
 #endif

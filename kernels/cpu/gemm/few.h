@@ -68,12 +68,15 @@ size_t mrt_few_bytes(const mrt_gemm *g);
 /* LANES f16, widened, where the processor does that: MRT_HALVES. */
 #if defined(__F16C__) && !defined(MRT_F64)
 #define MRT_HALVES 1
+#if MRT_VECTOR_BYTES == 64
 #include <immintrin.h>
+#endif
 static inline vec mrt_few_halves(const char *from) {
 #if MRT_VECTOR_BYTES == 64
   return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
 #else
-  return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
+  return (vec)__builtin_ia32_vcvtph2ps256(*(const halves *)from);
 #endif
 }
 #else
