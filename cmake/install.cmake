@@ -27,6 +27,12 @@ install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE SECURITY.md
 install(DIRECTORY examples/ COMPONENT doc
   DESTINATION ${MRT_INSTALL_EXAMPLESDIR})
 
+# Where they have been made: the manual (scripts/manual), the page for man.
+install(DIRECTORY ${CMAKE_BINARY_DIR}/manual COMPONENT doc OPTIONAL
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_BINARY_DIR}/mrt.1 COMPONENT doc OPTIONAL
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
 if(NOT MRT_LIBRARY)
   return()
 endif()

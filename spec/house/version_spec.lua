@@ -25,8 +25,32 @@ describe("the version", function()
     assert.truthy(changelog:find("[" .. version .. "]: #" .. anchor .. "\n", 1, true))
   end)
 
-  it("has the SONAME that CHANGELOG promises", function()
+  it("is that of the packages", function()
+    local rock = {}
+    local name = "mrt-" .. version .. "-1.rockspec"
+    assert(load(files.read(name), name, "t", rock))()
+    assert.equal(version .. "-1", rock.version)
+    assert.equal("v" .. version, rock.source.tag)
+    assert.equal(version, files.read "debian/changelog":match "^mrt %(([%d.]+)%-%d+%)")
+  end)
+
+  it("has the SONAME that CHANGELOG and the packages promise", function()
     local number = files.read "CMakeLists.txt":match "set%(MRT_SOVERSION (%d+)%)"
     assert.truthy(files.read "CHANGELOG.md":find("libmrt.so." .. number, 1, true))
+    assert.truthy(files.read "debian/control":find("Package: libmrt" .. number .. "\n", 1, true))
+    assert.truthy(files.read("debian/libmrt" .. number .. ".symbols")
+      :find("libmrt.so." .. number .. " libmrt" .. number, 1, true))
+  end)
+
+  -- What C programs were linked with stays; else the SONAME is another.
+  it("has every function that its library was released with", function()
+    local library = (os.getenv "MRT" or "build/mrt"):match "^(.*)/" .. "/lib/libmrt.so"
+    local pipe <close> = io.popen("nm -D --defined-only " .. library .. " 2>&1")
+    local names = pipe:read "a"
+    if not names:find " T mrt_version" then return pending("no " .. library) end
+    for symbol in files.read "debian/libmrt0.symbols":gmatch "\n (mrt_[%w_]+)@Base" do
+      assert.truthy(names:find(" " .. symbol .. "\n", 1, true),
+        symbol .. " is gone: CONTRIBUTING.md, Releases")
+    end
   end)
 end)

@@ -10,7 +10,7 @@
 local files = require "mrt.data.files"
 local streams = require "mrt.data.stream"
 
-return require "mrt.util.hints".attach("data", {
+return {
   text = require "mrt.data.text",
   tokens = require "mrt.data.tokens",
   windows = require "mrt.data.windows",
@@ -25,4 +25,4 @@ return require "mrt.util.hints".attach("data", {
   cifar10 = files.cifar10,
   cifar100 = files.cifar100,
   npy = files.npy,
-})
+}
