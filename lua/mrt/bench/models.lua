@@ -1,6 +1,6 @@
 --- mrt bench models -- published families beside transformers: logits, gradients, files
 --
---     mrt bench models [--python PATH] [--only NAME,NAME] [--keep FOLDER]
+--     mrt bench models [--python PATH] [--only NAME,NAME] [--keep FOLDER] [--random N [--seed S]]
 --
 -- models.py makes a small random model of each family with transformers and saves it.
 -- mrt loads the folder; of each there is a row: the largest difference of logits over the
@@ -8,6 +8,10 @@
 -- gradient is below a thousandth of the largest, such as biases of keys, against that);
 -- the same model in bf16, its distance from the rounded weights computed in f32, and that of
 -- transformers in bf16; and the logits of what mrt saved, read back by transformers.
+--
+-- With --random there are N configurations instead that nobody wrote down (models_draw.py), the
+-- families in turn, config.json in one of several published forms; NAME#K is the same each time,
+-- K from S (1) on.  Rows are those that are further off than others, or refused.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -20,12 +24,15 @@ local nn = mrt.nn
 local needs <const> = "transformers and torch are wanted: PYTHON -m pip install torch "
   .. "transformers safetensors, then mrt bench models --python PYTHON"
 
+local flags = { python = true, only = true, keep = true, random = true, seed = true }
+
 local function read_flags(args)
-  local o = { python = os.getenv "PYTHON" or "python3", only = "" }
+  local o = { python = os.getenv "PYTHON" or "python3", only = "", seed = "1" }
   for i = 1, #args, 2 do
     local name = args[i]:match "^%-%-(%a+)$"
-    if not name or (name ~= "python" and name ~= "only" and name ~= "keep") or not args[i + 1] then
-      error("mrt bench models [--python PATH] [--only NAME,NAME] [--keep FOLDER]", 0)
+    if not flags[name or ""] or not args[i + 1] then
+      error("mrt bench models [--python PATH] [--only NAME,NAME] [--keep FOLDER] "
+        .. "[--random N [--seed S]]", 0)
     end
     o[name] = args[i + 1]
   end
@@ -35,10 +42,10 @@ end
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 -- What models.py prints; nil: it failed.
-local function python(o, what, folder, names)
+local function python(o, what, first, names, folder)
   local script = package.searchpath("mrt.bench.models", package.path):gsub("%.lua$", ".py")
-  local pipe <close> = assert(io.popen(("%s %s %s %s %s 2>%s"):format(quoted(o.python),
-    quoted(script), what, quoted(folder), names, quoted(folder .. "/stderr"))))
+  local pipe <close> = assert(io.popen(("%s %s %s %s %s 2>>%s"):format(quoted(o.python),
+    quoted(script), what, first, names, quoted(folder .. "/stderr"))))
   local text = pipe:read "a"
   return pipe:close() and text or nil
 end
@@ -98,7 +105,8 @@ end
 
 -- Name -> what `models.py back` says of it.
 local function read_back(o, folder, names)
-  local back, text = {}, python(o, "back", folder, table.concat(names, " ")) or ""
+  local back, text = {}, python(o, "back", quoted(folder), table.concat(names, " "),
+    folder) or ""
   for line in text:gmatch "[^\n]+" do
     local name, said = line:match "^(%S+) (.*)$"
     if name then back[name] = said end
@@ -106,17 +114,45 @@ local function read_back(o, folder, names)
   return back
 end
 
+-- ---- rows --------------------------------------------------------------------
+
+local head <const> = "family             logits   gradient  bf16     theirs   read back\n"
+
 local function show(name, r, back)
   if r.failed then return ("%-18s %s\n"):format(name, r.failed) end
   return ("%-18s %-8.1e %-9.1e %-8.1e %-8.1e %s\n"):format(name, r.logits, r.gradient, r.bf16,
     r.theirs, back or "not read")
 end
 
+-- Is a row as good as rows are?
+local function is_good(r, back)
+  return not r.failed and r.logits <= 2e-5 and r.gradient <= 1e-5
+    and r.bf16 <= 2 * r.theirs + 1e-2 and (tonumber(back) or 1) <= 2e-5
+end
+
+-- Of random ones, those that are not; and how many there are.
+local function show_random(names, rows, back)
+  local good, logits, gradient = 0, 0, 0
+  io.write(head)
+  for _, name in ipairs(names) do
+    local r = rows[name]
+    if is_good(r, back[name]) then
+      good, logits, gradient = good + 1, math.max(logits, r.logits), math.max(gradient, r.gradient)
+    else
+      io.write(show(name, r, back[name]))
+    end
+  end
+  io.write(("%d of %d agree: logits within %.1e, gradients within %.1e\n"):format(good, #names,
+    logits, gradient))
+end
+
 return function(...)
   local o = read_flags { ... }
   local folder = o.keep or os.tmpname() .. ".models"
   core.make_folders(folder)
-  local listed = python(o, "make", folder, (o.only:gsub(",", " ")))
+  local wanted = o.only:gsub(",", " ")
+  if o.random then wanted = python(o, "draw", o.random, o.seed, folder):gsub("%s+", " ") end
+  local listed = python(o, "make", quoted(folder), wanted, folder)
   if not listed then error(needs .. "; what it said is in " .. folder .. "/stderr", 0) end
   local names, rows = {}, {}
   for name in listed:gmatch "%S+" do
@@ -125,7 +161,11 @@ return function(...)
     rows[name] = ok and row or { failed = tostring(row) }
   end
   local back = read_back(o, folder, names)
-  io.write "family             logits   gradient  bf16     theirs   read back\n"
-  for _, name in ipairs(names) do io.write(show(name, rows[name], back[name])) end
+  if o.random then
+    show_random(names, rows, back)
+  else
+    io.write(head)
+    for _, name in ipairs(names) do io.write(show(name, rows[name], back[name])) end
+  end
   if not o.keep then os.execute("rm -r " .. quoted(folder)) end
 end

@@ -3,13 +3,16 @@
 
     models.py make FOLDER [NAME...]   folders of transformers, with what they compute
     models.py back FOLDER [NAME...]   reads FOLDER/NAME.back, and compares its logits
+    models.py draw COUNT SEED         names of random configurations (models_draw.py)
 
 Of each name: NAME, the model in f32; NAME.bf16, the same rounded; NAME.grad, whose
 weights are the gradients of the loss; NAME.ref.safetensors, what it reads, and logits.  The loss
 is the mean cross entropy of each next token; of encoders, the logits times factors.
 
 SPDX-License-Identifier: MIT"""
-import copy, math, sys
+import copy, sys
+
+import models_draw
 
 VOCAB, DIM, LAYERS, CONTEXT = 99, 32, 3, 64
 READ = ("input_ids", "attention_mask", "token_type_ids", "pixel_values")
@@ -103,33 +106,47 @@ def path(folder, name):
     return folder + "/" + name.replace(" ", "_")
 
 
+def case(name):
+    """Config class, its arguments, and of encoders the class of the model."""
+    if "#" in name:
+        return models_draw.draw(name)
+    return CASES.get(name) or ENCODERS[name]
+
+
+def is_encoder(name):
+    return len(case(name)) > 2
+
+
 def config(name):
     import transformers
-    cls, arguments = (CASES.get(name) or ENCODERS[name])[:2]
+    cls, arguments = case(name)[:2]
     return getattr(transformers, cls)(**copy.deepcopy(arguments))
 
 
 def kind(name):
     import transformers
-    return getattr(transformers, ENCODERS[name][2]) if name in ENCODERS \
+    return getattr(transformers, case(name)[2]) if is_encoder(name) \
         else transformers.AutoModelForCausalLM
 
 
 def new(name):
     made = config(name)
-    return kind(name)(made) if name in ENCODERS else kind(name).from_config(made)
+    made._experts_implementation = "eager"  # of all sizes
+    return kind(name)(made) if is_encoder(name) else kind(name).from_config(made)
 
 
 def inputs(torch, name):
     """What a model reads, by transformers' names."""
-    if name == "vit":
+    if name.startswith("vit"):
         return {"pixel_values": torch.randn(2, 3, 16, 16)}
     tokens = torch.randint(3, VOCAB, (2, 24))
-    if name not in ENCODERS:
+    if not is_encoder(name):
         return {"input_ids": tokens}
     mask = torch.ones_like(tokens)
     mask[1, 17:] = 0
-    tokens[1, 17:] = 1 if "roberta" in name else 0
+    padding = config(name).pad_token_id
+    tokens[tokens == padding] = 7
+    tokens[1, 17:] = padding
     read = {"input_ids": tokens, "attention_mask": mask}
     if name.startswith("bert"):
         read["token_type_ids"] = (torch.arange(24) > 9).long().repeat(2, 1)
@@ -142,35 +159,48 @@ def loss_of(torch, logits, tokens):
 
 
 def make(folder, names):
-    import torch, transformers
+    import torch
     from safetensors.torch import save_file
     for name in names:
-        torch.manual_seed(len(name))
-        model = new(name).float().eval()
-        for p in model.parameters():
-            p.data += torch.randn_like(p) * 0.05
-        where = path(folder, name)
-        model.save_pretrained(where)
-        read = inputs(torch, name)
-        logits = model(**read).logits
-        factors = torch.randn_like(logits)
-        if "attention_mask" in read and logits.dim() == 3:
-            factors = factors * read["attention_mask"][..., None]
-        loss = (logits * factors).sum() if name in ENCODERS \
-            else loss_of(torch, logits, read["input_ids"])
-        loss.backward()
-        gradients = copy.deepcopy(model)
-        for p, g in zip(gradients.parameters(), model.parameters()):
-            p.data = g.grad.clone() if g.grad is not None else torch.zeros_like(p)
-        gradients.save_pretrained(where + ".grad")
-        narrow = copy.deepcopy(model).bfloat16()
-        narrow.save_pretrained(where + ".bf16")
-        own = narrow(**read).logits.float()
-        kept = {n: x if x.is_floating_point() else x.int() for n, x in read.items()}
-        save_file({**kept, "logits": logits.detach().clone(), "factors": factors,
-                   "bf16": own.detach().clone(),
-                   "rounded": narrow.float()(**read).logits.detach().clone()},
-                  where + ".ref.safetensors")
+        try:
+            make_one(folder, name, torch, save_file)
+            print(name.replace(" ", "_"), flush=True)
+        except Exception as e:
+            if "#" not in name:
+                raise
+            print(name, "not drawn:", str(e).split("\n")[0][:200], file=sys.stderr)
+
+
+def make_one(folder, name, torch, save_file):
+    torch.manual_seed(sum(name.encode()) if "#" in name else len(name))
+    model = new(name).float().eval()
+    for p in model.parameters():
+        p.data += torch.randn_like(p) * 0.05
+    where = path(folder, name)
+    model.save_pretrained(where)
+    read = inputs(torch, name)
+    logits = model(**read).logits
+    factors = torch.randn_like(logits)
+    if "attention_mask" in read and logits.dim() == 3:
+        factors = factors * read["attention_mask"][..., None]
+    loss = (logits * factors).sum() if is_encoder(name) \
+        else loss_of(torch, logits, read["input_ids"])
+    loss.backward()
+    gradients = copy.deepcopy(model)
+    for p, g in zip(gradients.parameters(), model.parameters()):
+        p.data = g.grad.clone() if g.grad is not None else torch.zeros_like(p)
+    gradients.save_pretrained(where + ".grad")
+    narrow = copy.deepcopy(model).bfloat16()
+    narrow.save_pretrained(where + ".bf16")
+    own = narrow(**read).logits.float()
+    kept = {n: x if x.is_floating_point() else x.int() for n, x in read.items()}
+    save_file({**kept, "logits": logits.detach().clone(), "factors": factors,
+               "bf16": own.detach().clone(),
+               "rounded": narrow.float()(**read).logits.detach().clone()},
+              where + ".ref.safetensors")
+    if "#" in name:
+        for end in ("", ".grad", ".bf16"):
+            models_draw.forms(name, where + end + "/config.json", model.config)
 
 
 def back(folder, names):
@@ -196,7 +226,10 @@ if __name__ == "__main__":
     import transformers
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    names = [n for n in (*CASES, *ENCODERS) if not sys.argv[3:] or n.replace(" ", "_") in sys.argv[3:]]
-    {"make": make, "back": back}[sys.argv[1]](sys.argv[2], names)
-    if sys.argv[1] == "make":
-        print(" ".join(n.replace(" ", "_") for n in names))
+    wanted = sys.argv[3:]
+    names = [n for n in (*CASES, *ENCODERS) if not wanted or n.replace(" ", "_") in wanted]
+    names += [n for n in wanted if "#" in n]
+    if sys.argv[1] == "draw":
+        print(" ".join(models_draw.names(int(sys.argv[2]), int(sys.argv[3]))))
+    else:
+        {"make": make, "back": back}[sys.argv[1]](sys.argv[2], names)

@@ -20,6 +20,8 @@ function generation.parser(given)
     { "--top-p X", "draw among those that together are so likely" },
     { "--min-p X", "leave out what is less likely than this part of the likeliest" },
     { "--repetition-penalty X", "above 1: what is there becomes less likely" },
+    { "--presence-penalty X", "above 0: what was generated becomes less likely" },
+    { "--frequency-penalty X", "the same, for each time" },
     { "--seed N", "of what is drawn; else 0" },
     { "--stop TEXT", "end before this text", many = true },
     { "--context N", "tokens at most, prompt and all" },
@@ -97,7 +99,8 @@ end
 function generation.options(model, args)
   local o = defaults(model, args)
   for _, name in ipairs { "count", "temperature", "top_k", "top_p", "min_p",
-    "repetition_penalty", "seed", "context", "memory" } do
+    "repetition_penalty", "presence_penalty", "frequency_penalty", "seed", "context",
+    "memory" } do
     if args[name] ~= nil then o[name] = args[name] end
   end
   if args.stop and #args.stop > 0 then o.stop = args.stop end

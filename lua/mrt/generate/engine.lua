@@ -3,6 +3,7 @@
 ---   prefill   tokens [B,T] into the cache; what the head reads of each row's last
 ---   first     the token that follows these, from the head
 ---   decode    each row's newest token into the cache, and the next one
+---   room      what layers of a window keep moves to the front, where it is full
 ---
 --- They are one compiled function, whose plans take turns in one arena.  A prompt goes
 --- in by chunks of a few lengths, the last one padded, so that prompts of all lengths
@@ -25,6 +26,7 @@ local sampler = require "mrt.generate.sampler"
 ---@field step mrt.Compiled
 ---@field held integer[][]  the tokens of each row that the cache has
 ---@field owner any       whose rows they are
+---@field bases integer[][]  of layers that keep a window: where each row's begins
 local Engine = {}
 Engine.__index = Engine
 
@@ -49,17 +51,18 @@ local function last_of(features, lengths)
   return features:reshape(B * T, W):embedding(rows)
 end
 
-function steps.prefill(self, tokens, start, lengths)
+function steps.prefill(self, tokens, start, lengths, whole)
   core.update("write_rows", { self.history, tokens, start })
   local x = self.model:features(tokens,
-    { cache = self.cache, start = start, lengths = lengths })
+    { cache = self.cache, start = start, lengths = lengths, whole = whole })
   return last_of(x, lengths)
 end
 
 -- The tokens that follow, of rows that are `due`; they stand at `place`.
-function steps.first(self, features, due, place, kind, numbers, drawn)
+function steps.first(self, features, due, place, begin, kind, numbers, drawn)
   local logits = self.model:logits(features)
-  local ids = sampler.next(logits, kind, numbers, drawn, self.history, place)
+  local ids = sampler.next(logits, kind, numbers, drawn, self.history, place, begin)
+  self.begin:assign(begin)
   self.newest:assign(mrt.where(due, ids, self.newest))
   self.place:assign(mrt.where(due, place, self.place))
   return ids
@@ -71,11 +74,13 @@ function steps.decode(self, kind, numbers, drawn)
   core.update("write_rows", { self.history, tokens, self.place })
   local x = self.model:features(tokens, { cache = self.cache, start = self.place })
   local logits = self.model:logits(x:reshape(B, x:size(3)))
-  local ids = sampler.next(logits, kind, numbers, drawn, self.history, place)
+  local ids = sampler.next(logits, kind, numbers, drawn, self.history, place, self.begin)
   self.newest:assign(ids)
   self.place:assign(place)
   return ids
 end
+
+function steps.room(self, bases, by) self.cache:move(bases, by) end
 
 --- Make what generates for `batch` rows of at most `length` tokens.
 ---@param model mrt.nn.Module  with `features`, `logits` and `cache`
@@ -84,10 +89,17 @@ end
 function Engine.new(model, o)
   local self = setmetatable({ model = model, batch = o.batch, length = o.length, held = {} },
     Engine)
-  self.cache = model:cache { batch = o.batch, length = o.length, dtype = o.dtype }
+  self.cache = model:cache { batch = o.batch, length = o.length, dtype = o.dtype,
+    slack = CHUNKS[#CHUNKS] }
+  self.bases = {}
+  for i in ipairs(self.cache.shorts) do
+    self.bases[i] = {}
+    for b = 1, o.batch do self.bases[i][b] = 0 end
+  end
   self.history = variable("generate.history", o.batch, o.length)
   self.newest = variable("generate.newest", o.batch)
   self.place = variable("generate.place", o.batch)
+  self.begin = variable("generate.begin", o.batch)
   self.step = mrt.compile(function(name, ...) return steps[name](self, ...) end,
     { name = "generate", memory = o.memory })
   return self
@@ -136,15 +148,45 @@ end
 
 local function ints(list) return mrt.tensor(list, "i32") end
 
+local function lengths_of(rows)
+  local list = {}
+  for b, ids in ipairs(rows) do list[b] = #ids end
+  return list
+end
+
+-- Let layers of a window have room for `counts[b]` tokens from `starts[b]` on.
+local function make_room(self, starts, counts)
+  local bases, by, any = {}, {}, false
+  for i, short in ipairs(self.cache.shorts) do
+    bases[i], by[i] = {}, {}
+    for b, start in ipairs(starts) do
+      local old = self.bases[i][b]
+      local base = math.max(0, start - short.window)
+      if start > 0 and start + counts[b] - old <= short.rows then base = old end
+      bases[i][b], by[i][b] = base, math.max(0, base - old)
+      any = any or base ~= old
+    end
+  end
+  if not any then return end
+  local held = self.held
+  self.held = {} -- where this is interrupted nobody knows where rows lie
+  for _, list in ipairs(self.bases) do
+    for b in ipairs(list) do list[b] = -1 end
+  end
+  self.step("room", ints(bases), ints(by))
+  self.held, self.bases = held, bases
+end
+
 --- Read the rows from `done` on into the cache, and give the token that follows each.
 ---@param rows integer[][]  ids of each row, at least one of which is new
 ---@param done integer[]    how many of each row are in the cache already
+---@param begin integer[]   how many of each row were given
 ---@param kind mrt.generate.Kind
 ---@param numbers mrt.Tensor
 ---@param drawn mrt.Tensor?
 ---@return integer[] ids
-function Engine:prefill(rows, done, kind, numbers, drawn)
-  local found = {}
+function Engine:prefill(rows, done, begin, kind, numbers, drawn)
+  local found, whole = {}, ints(lengths_of(rows))
   self.held, self.found = {}, nil
   while true do
     local left = 0
@@ -152,11 +194,12 @@ function Engine:prefill(rows, done, kind, numbers, drawn)
     if left == 0 then break end
     local n, T = chunk(left, self.length)
     local tokens, start, lengths = cut(rows, done, n, T)
-    local x = self.step("prefill", ints(tokens), ints(start), ints(lengths))
+    make_room(self, start, lengths)
+    local x = self.step("prefill", ints(tokens), ints(start), ints(lengths), whole)
     local list, places, any = due(rows, start, lengths)
     if any then
-      local ids = self.step("first", x, mrt.tensor(list, "bool"), ints(places), kind, numbers,
-        drawn):totable()
+      local ids = self.step("first", x, mrt.tensor(list, "bool"), ints(places), ints(begin),
+        kind, numbers, drawn):totable()
       for b, is in ipairs(list) do if is then found[b] = ids[b] end end
     end
     for b in ipairs(rows) do done[b] = done[b] + lengths[b] end
@@ -164,6 +207,17 @@ function Engine:prefill(rows, done, kind, numbers, drawn)
   for b, ids in ipairs(rows) do self.held[b] = table.move(ids, 1, #ids, 1, {}) end
   self.found = found
   return found
+end
+
+-- How many of a row's first `n` tokens, which the cache has, are of use to a longer row.
+local function usable(self, b, n, length)
+  local switch = self.cache.switch
+  if switch and (#self.held[b] > switch) ~= (length > switch) then return 0 end
+  for i, short in ipairs(self.cache.shorts) do
+    local base = self.bases[i][b]
+    if base > 0 and n - short.window < base then return 0 end
+  end
+  return n
 end
 
 --- How many tokens of each row the cache has already, of all but the last of them.
@@ -175,10 +229,22 @@ function Engine:kept(rows, keep)
   for b, ids in ipairs(rows) do
     local held, n = keep and self.held[b] or {}, 0
     while n < #ids - 1 and held[n + 1] == ids[n + 1] do n = n + 1 end
-    done[b] = n
+    done[b] = n > 0 and usable(self, b, n, #ids) or 0
   end
   return done
 end
+
+--- Do rows become so long that what the cache has of them is of no more use?
+---@return boolean
+function Engine:outgrown()
+  local switch = self.cache.switch
+  for _, held in ipairs(switch and self.held or {}) do
+    if #held == switch then return true end
+  end
+  return false
+end
+
+local one = setmetatable({}, { __index = function() return 1 end })
 
 --- The next token of each row.
 ---@param kind mrt.generate.Kind
@@ -186,6 +252,7 @@ end
 ---@param drawn mrt.Tensor?
 ---@return integer[] ids
 function Engine:decode(kind, numbers, drawn)
+  if self.bases[1] then make_room(self, lengths_of(self.held), one) end
   local ids = self.step("decode", kind, numbers, drawn):totable()
   for b, id in ipairs(self.found) do
     local held = self.held[b]
@@ -216,15 +283,17 @@ function Engine:plan(kind, rows)
   local B, prefill = self.batch, {}
   local function zeros(...) return core.op.full { shape = { ... }, value = 0, dtype = "i32" } end
   for T in pairs(chunks(rows, self.length)) do
-    prefill[T] = self.step:plan("prefill", zeros(B, T), zeros(B), zeros(B))
+    prefill[T] = self.step:plan("prefill", zeros(B, T), zeros(B), zeros(B), zeros(B))
   end
   local numbers, drawn = sampler.numbers { temperature = 1 }, not kind.greedy
     and mrt.zeros(B) or nil
   local x = self.model:features(zeros(B, 1)) -- for its type alone: nobody computes it
   local first = self.step:plan("first", x:reshape(B, x:size(3)),
-    mrt.zeros({ B }, { dtype = "bool" }), zeros(B), kind, numbers, drawn)
-  local decode = self.step:plan("decode", kind, numbers, drawn)
-  return Plan.new(self, prefill, first, decode)
+    mrt.zeros({ B }, { dtype = "bool" }), zeros(B), zeros(B), kind, numbers, drawn)
+  local decode, room = self.step:plan("decode", kind, numbers, drawn), nil
+  local shorts = #self.cache.shorts
+  if shorts > 0 then room = self.step:plan("room", zeros(shorts, B), zeros(shorts, B)) end
+  return Plan.new(self, prefill, first, decode, room)
 end
 
 return Engine

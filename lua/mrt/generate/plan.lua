@@ -17,6 +17,7 @@ local format = require "mrt.util.format"
 ---@field prefill table<integer, mrt.Plan>  by the length of a chunk
 ---@field first mrt.Plan
 ---@field decode mrt.Plan
+---@field room? mrt.Plan  that layers of a window need now and then
 local Plan = {}
 Plan.__index = Plan
 Plan.__name = "mrt.generate.Plan"
@@ -34,13 +35,14 @@ end
 ---@param prefill table<integer, mrt.Plan>
 ---@param first mrt.Plan
 ---@param decode mrt.Plan
+---@param room? mrt.Plan
 ---@return mrt.generate.Plan
-function Plan.new(engine, prefill, first, decode)
-  local self = setmetatable({ prefill = prefill, first = first, decode = decode,
+function Plan.new(engine, prefill, first, decode, room)
+  local self = setmetatable({ prefill = prefill, first = first, decode = decode, room = room,
     batch = engine.batch, length = engine.length, weights = weights_of(engine.model),
     cache = engine.cache:nbytes(), arena = 0, outputs = 0, other = 0,
     swapped = 0 }, Plan)
-  local all = { first, decode }
+  local all = { first, decode, room }
   for _, plan in pairs(prefill) do all[#all + 1] = plan end
   local held, peak = 0, 0
   for _, plan in ipairs(all) do

@@ -16,6 +16,8 @@ local WHO <const> = "generate"
 ---@field top_p? number          draw among the likeliest that together have this probability
 ---@field min_p? number          leave out what is less than this part as likely as the likeliest
 ---@field repetition_penalty? number  by which logits of tokens that are there become smaller
+---@field presence_penalty? number   taken from logits of tokens that have been generated
+---@field frequency_penalty? number  taken from them for each time
 ---@field seed? integer          default 0; row b of a batch draws by seed + b - 1
 ---@field stop? string|string[]  end before one of these
 ---@field eos? integer|integer[]|false  ids that end a row; default the model's
@@ -26,7 +28,8 @@ local WHO <const> = "generate"
 
 local defaults = { prompt = options.none, count = options.of("integer", 256), temperature = 1,
   top_k = options.of "size", top_p = options.of "number", min_p = options.of "number",
-  repetition_penalty = options.of "number", seed = options.of("integer", 0),
+  repetition_penalty = options.of "number", presence_penalty = options.of "number",
+  frequency_penalty = options.of "number", seed = options.of("integer", 0),
   stop = options.none, eos = options.none, context = options.of "size",
   dtype = options.of "string", memory = options.none, keep = false }
 
@@ -41,6 +44,8 @@ local ranges = {
   top_p = { 0, 1, "from 0 to 1" },
   min_p = { 0, 1, "from 0 to 1" },
   repetition_penalty = { 1e-3, math.huge, "above 0" },
+  presence_penalty = { -1e6, 1e6, "within a million" },
+  frequency_penalty = { -1e6, 1e6, "within a million" },
 }
 
 local function check_numbers(o)

@@ -3,7 +3,7 @@
 --- All of it is operators of the step that computes the logits, so no vocabulary is
 --- ever looked at in Lua.  Which of the filters there are is part of the plan; their
 --- numbers are inputs of it, but for `top_k`.  They apply in the order that
---- transformers has: penalty, temperature, top_k, top_p, min_p.
+--- transformers has: penalties, temperature, top_k, top_p, min_p.
 ---
 --- A token is drawn by its place in the cumulative sum of what is left: the number
 --- drawn for it, from [0, 1), is the caller's (draws.lua), so that the same seed
@@ -22,14 +22,15 @@ local sampler = {}
 ---@field top_p boolean
 ---@field min_p boolean
 ---@field penalty boolean
+---@field counts boolean    is there a presence or frequency penalty?
 
 --- The numbers of the filters, as an input of the plan.
 ---@param o {temperature: number, top_p: number?, min_p: number?,
----  repetition_penalty: number?}
----@return mrt.Tensor  f32 `[4]`
+---  repetition_penalty: number?, presence_penalty: number?, frequency_penalty: number?}
+---@return mrt.Tensor  f32 `[6]`
 function sampler.numbers(o)
-  return mrt.tensor({ o.temperature, o.top_p or 1, o.min_p or 0, o.repetition_penalty or 1 },
-    "f32")
+  return mrt.tensor({ o.temperature, o.top_p or 1, o.min_p or 0, o.repetition_penalty or 1,
+    o.presence_penalty or 0, o.frequency_penalty or 0 }, "f32")
 end
 
 ---@param o table  as numbers takes, and top_k
@@ -41,7 +42,8 @@ function sampler.kind(o, vocab)
   return { greedy = greedy, top_k = top_k,
     top_p = not greedy and o.top_p ~= nil and o.top_p < 1,
     min_p = not greedy and o.min_p ~= nil and o.min_p > 0,
-    penalty = o.repetition_penalty ~= nil and o.repetition_penalty ~= 1 }
+    penalty = o.repetition_penalty ~= nil and o.repetition_penalty ~= 1,
+    counts = (o.presence_penalty or 0) ~= 0 or (o.frequency_penalty or 0) ~= 0 }
 end
 
 -- Keskar et al. 2019 (arXiv:1909.05858): logits of tokens that are there already
@@ -53,6 +55,16 @@ local function penalised(logits, penalty, history, length)
   local own = logits:gather(2, ids)
   own = mrt.where(own:gt(0), own / penalty, own * penalty)
   return logits:scatter(2, ids, own)
+end
+
+-- Logits of tokens that have been generated become less, once and for each time; the prompt,
+-- which ends at `begin`, does not count.  As OpenAI's and vLLM's interfaces have it.
+local function counted(logits, once, each, history, length, begin)
+  local places = mrt.arange(0, history:size(2), { dtype = "i32" }):unsqueeze(1)
+  local there = places:lt(length:unsqueeze(2)):logical_and(places:ge(begin:unsqueeze(2)))
+  local ids = mrt.where(there, history, 0):to "i64"
+  local counts = (logits * 0):scatter_add(2, ids, there:to "f32")
+  return logits - counts * each - counts:gt(0):to "f32" * once
 end
 
 -- Positions in the rows of `weights` that numbers in [0, 1) choose.
@@ -84,11 +96,15 @@ end
 ---@param drawn mrt.Tensor?   f32 `[B]` in [0, 1), unless greedy
 ---@param history? mrt.Tensor  i32 `[B,S]`: tokens so far, for the penalty
 ---@param length? mrt.Tensor   i32 `[B]`: how many
+---@param begin? mrt.Tensor    i32 `[B]`: how many of them were given
 ---@return mrt.Tensor ids     i32 `[B]`
-function sampler.next(logits, kind, numbers, drawn, history, length)
+function sampler.next(logits, kind, numbers, drawn, history, length, begin)
   local function number(i) return numbers:slice(1, i, i) end
   logits = logits:to "f32"
   if kind.penalty then logits = penalised(logits, number(4), history, length) end
+  if kind.counts then
+    logits = counted(logits, number(5), number(6), history, length, begin)
+  end
   if kind.greedy then return logits:argmax(2):to "i32" end
   logits = logits / number(1)
   local ids

@@ -100,12 +100,18 @@ end
 -- used it meanwhile, from the beginning.
 local function step(self)
   local engine, drawn = self.engine, self:draw()
-  if engine.owner == self then return engine:decode(self.kind, self.numbers, drawn) end
-  local rows = {}
-  for b, row in ipairs(self.rows) do rows[b] = row.ids end
+  local own, ids = engine.owner == self, nil
+  engine.owner = nil -- a step that is interrupted is done anew
+  if own and not engine:outgrown() then
+    ids = engine:decode(self.kind, self.numbers, drawn)
+  else
+    local rows, begin = {}, {}
+    for b, row in ipairs(self.rows) do rows[b], begin[b] = row.ids, row.prompt end
+    local done = engine:kept(rows, own or self.request.keep)
+    ids = engine:prefill(rows, done, begin, self.kind, self.numbers, drawn)
+  end
   engine.owner = self
-  return engine:prefill(rows, engine:kept(rows, self.request.keep), self.kind, self.numbers,
-    drawn)
+  return ids
 end
 
 local function advance(self)

@@ -114,7 +114,9 @@ function Config:ignore(...)
 end
 
 local activations = { silu = "silu", swish = "silu", gelu = "gelu", gelu_new = "gelu_tanh",
-  gelu_pytorch_tanh = "gelu_tanh", gelu_fast = "gelu_tanh", relu = "relu" }
+  gelu_pytorch_tanh = "gelu_tanh", gelu_fast = "gelu_tanh", relu = "relu", gelu_python = "gelu",
+  gelu_accurate = "gelu_tanh", gelu_python_tanh = "gelu_tanh", quick_gelu = "quick_gelu",
+  relu2 = "relu2", tanh = "tanh", mish = "mish" }
 
 --- Take the name of an activation.
 ---@param name string

@@ -16,14 +16,15 @@ local kinds = {
   llama3 = { factor = true, low_freq_factor = true, high_freq_factor = true,
     original_max_position_embeddings = true },
   yarn = { factor = true, beta_fast = false, beta_slow = false, truncate = false,
-    attention_factor = false, original_max_position_embeddings = false },
+    attention_factor = false, original_max_position_embeddings = false, mscale = false,
+    mscale_all_dim = false },
   longrope = { short_factor = true, long_factor = true, factor = false,
     attention_factor = false, original_max_position_embeddings = false },
 }
 local ours = { factor = "factor", low_freq_factor = "low", high_freq_factor = "high",
   original_max_position_embeddings = "original", beta_fast = "fast", beta_slow = "slow",
   truncate = "truncate", attention_factor = "attention_factor", short_factor = "short",
-  long_factor = "long" }
+  long_factor = "long", mscale = "mscale", mscale_all_dim = "mscale_all" }
 local other_names = { su = "longrope", ntk = "dynamic" }
 local outside = { rope_theta = true, partial_rotary_factor = true, rope_type = true,
   type = true, original_max_position_embeddings = true }
@@ -45,7 +46,16 @@ local function want_present(c, kind, given)
   end
 end
 
-local function read_scaling(c, given, context)
+-- Two factors of yarn's scale stand for one.
+local function join_scales(out)
+  local a, b = out.mscale, out.mscale_all
+  out.mscale, out.mscale_all = nil, nil
+  if out.attention_factor or not a or not b or a == 0 or b == 0 then return end
+  local function scale(m) return out.factor <= 1 and 1 or 0.1 * m * math.log(out.factor) + 1 end
+  out.attention_factor = scale(a) / scale(b)
+end
+
+local function read_scaling(c, given, context, original)
   local kind = given.rope_type or given.type or "default"
   kind = other_names[kind] or kind
   if kind == "default" then return nil end
@@ -60,8 +70,9 @@ local function read_scaling(c, given, context)
     end
   end
   want_present(c, kind, given)
-  out.original = out.original or context
+  out.original = original or out.original or context
   want_types(c, kind, out)
+  if kind == "yarn" then join_scales(out) end
   out.kind = kind
   return out
 end
@@ -78,21 +89,21 @@ function rope.of(c, given, o)
     c.refuse("rope_theta and partial_rotary_factor: numbers wanted")
   end
   return { base = base, width = math.floor(o.head_dim * part),
-    scaling = read_scaling(c, given, o.original or o.context) }
+    scaling = read_scaling(c, given, o.context, o.original) }
 end
 
 --- Take the keys of rotary positions.
 ---@param c mrt.pretrained.Config
----@param o {head_dim: integer, context: integer, base: number?, part: number?}
+---@param o {head_dim: integer, context: integer, base: number?, part: number?, original: integer?}
 ---@return mrt.nn.Rope
 function rope.read(c, o)
   local base = c:take("rope_theta", "number", o.base or 10000)
   local part = c:take("partial_rotary_factor", "number", o.part or 1)
-  local given = c:maybe("rope_parameters", "map") or c:maybe("rope_scaling", "map") or {}
-  c:ignore("rope_parameters", "rope_scaling")
+  local old, given = c:maybe("rope_scaling", "map"), c:maybe("rope_parameters", "map") or {}
+  if old and next(old) then given = old end
   given = given.full_attention or given -- of a family with two: those that see everything
   return rope.of(c, given, { head_dim = o.head_dim, context = o.context, base = base, part = part,
-    original = c:maybe("original_max_position_embeddings", "size") })
+    original = c:maybe("original_max_position_embeddings", "size") or o.original })
 end
 
 --- The context of a model: dynamic scaling goes on beyond max_position_embeddings.

@@ -5,6 +5,7 @@
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local norm = require "mrt.nn.decoder.norm"
+local rotary = require "mrt.nn.decoder.rotary"
 
 --- Attention, `[B,T,dim]` -> `[B,T,dim]`, with what a decoder's options say of
 --- its layer.
@@ -53,7 +54,7 @@ function Attention:forward(x, at)
   local k = heads(self, x, self.k, self.kv_heads, self.k_norm)
   local v = heads(self, x, self.v, self.kv_heads)
   local turn = self.window and at.local_turn or at.turn
-  if turn then q, k = q:rope(turn), k:rope(turn) end
+  if turn then q, k = rotary.apply(q, turn), rotary.apply(k, turn) end
   local how
   if at.cache then
     k, v, how = at.cache:put(self.layer, k, v, at)

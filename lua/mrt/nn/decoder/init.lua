@@ -21,6 +21,7 @@ local Cache = require "mrt.nn.decoder.cache"
 local initial = require "mrt.nn.initial"
 local loss = require "mrt.nn.loss"
 local norm = require "mrt.nn.decoder.norm"
+local parameter = require "mrt.nn.parameter"
 local read = require "mrt.nn.decoder.options"
 local rotary = require "mrt.nn.decoder.rotary"
 local scope = require "mrt.nn.scope"
@@ -58,6 +59,8 @@ local function make_head(self, o, init)
   end
   if not o.tie then
     self.head = Linear(width, o.vocab, { bias = o.bias.head, init = init.inner })
+  elseif o.bias.head then
+    self.head_bias = parameter("Decoder", initial.zeros(), o.vocab)
   end
 end
 
@@ -79,6 +82,8 @@ end
 ---@field cache? mrt.nn.decoder.Cache  keys and values of the tokens before
 ---@field start? mrt.Tensor      `[B]` integers: the position of each row's first token;
 ---  default 0
+---@field whole? mrt.Tensor     `[B]` integers, with a cache: how long each row will be when all
+---  of its prompt is read; default start + lengths
 ---@field positions? mrt.Tensor  `[B,T]` integers, in place of start + 0, 1, ...
 ---@field lengths? mrt.Tensor    `[B]` integers: how many tokens of each row count; the
 ---  results of the others are of no use
@@ -106,6 +111,12 @@ local function length_of(self, tokens, at)
   return at.start and self.context or tokens:size(2)
 end
 
+-- How long each row is with these tokens; nil: there is no cache.
+local function whole_of(tokens, at)
+  if not at.cache then return nil end
+  return at.whole or at.start + (at.lengths or tokens:size(2))
+end
+
 -- What every layer is told.
 local function place(self, tokens, given)
   local o, at = self.options, setmetatable({}, { __index = given })
@@ -118,9 +129,10 @@ local function place(self, tokens, given)
   local positions = positions_of(tokens, at)
   at.mask = mask_of(at)
   local length = length_of(self, tokens, at)
-  if o.rope then at.turn = rotary.turn(o.rope, positions, length, o.context) end
+  local whole = whole_of(tokens, at)
+  if o.rope then at.turn = rotary.turn(o.rope, positions, length, o.context, whole) end
   if o.rope_local then
-    at.local_turn = rotary.turn(o.rope_local, positions, length, o.context)
+    at.local_turn = rotary.turn(o.rope_local, positions, length, o.context, whole)
   end
   return at, positions
 end
@@ -161,6 +173,7 @@ end
 ---@return mrt.Tensor          `[..., vocab]`
 function Decoder:logits(features)
   local y = self.head and self.head(features) or self.tokens:logits(features)
+  if self.head_bias then y = y + self.head_bias end
   local cap = self.options.final_softcap
   return cap and (y / cap):tanh() * cap or y
 end
@@ -179,8 +192,12 @@ end
 ---@return mrt.nn.decoder.Cache
 function Decoder:cache(given)
   local o, layers = self.options, {}
-  for i = 1, o.layers do layers[i] = { heads = o.kv_heads, width = o.head_dim } end
-  return Cache.beside(self, layers, given)
+  for i = 1, o.layers do
+    layers[i] = { heads = o.kv_heads, width = o.head_dim, window = o.windows[i] }
+  end
+  local cache = Cache.beside(self, layers, given)
+  cache.switch = rotary.switch({ o.rope, o.rope_local }, cache.length)
+  return cache
 end
 
 ---@class mrt.nn.DecoderLossOptions: mrt.LinearCrossEntropyOptions

@@ -10,6 +10,10 @@ local activations = {
   gelu = function(x) return x:gelu() end,
   gelu_tanh = function(x) return x:gelu { approximate = "tanh" } end,
   relu = function(x) return x:relu() end,
+  relu2 = function(x) return x:relu():square() end,
+  quick_gelu = function(x) return x * (x * 1.702):sigmoid() end,
+  tanh = function(x) return x:tanh() end,
+  mish = function(x) return x:mish() end,
 }
 
 --- down(act(up x)), or gated, down(act(gate x) * up x): `[..., dim]` -> `[..., dim]`.

@@ -7,6 +7,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local MLP = require "mrt.nn.decoder.mlp"
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 
@@ -54,7 +55,8 @@ local WHO <const> = "Decoder"
 ---@field norm_place? "pre"|"post"|"both"|"sum"  before each half, on what it adds, both, or
 ---  on the sum (which then is normalised no more at the end); default pre
 ---@field eps? number               default 1e-5
----@field activation? "silu"|"gelu"|"gelu_tanh"|"relu"  default silu
+---@field activation? "silu"|"gelu"|"gelu_tanh"|"quick_gelu"|"relu"|"relu2"|"tanh"|"mish"
+---  default silu
 ---@field gated? boolean            act(gate x) * up x; default true
 ---@field bias? boolean|{qkv: boolean?, out: boolean?, mlp: boolean?, head: boolean?}
 ---@field qk_norm? "head"|"width"   norms of queries and keys, of each head or of all
@@ -89,7 +91,7 @@ local defaults = { vocab = size, dim = size, layers = size, heads = size, contex
 local words = {
   norm = { rms = true, rms1 = true, layer = true, plain = true },
   norm_place = { pre = true, post = true, both = true, sum = true },
-  activation = { silu = true, gelu = true, gelu_tanh = true, relu = true },
+  activation = MLP.activations,
   qk_norm = { head = true, width = true },
   positions = { rotary = true, learned = true },
   parallel = { one = true, two = true },

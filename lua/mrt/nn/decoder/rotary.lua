@@ -89,6 +89,49 @@ local function longrope(o, length, context)
   return list, s.attention_factor or factor
 end
 
+-- ---- of as many tokens as there are ------------------------------------------
+
+-- Base^(2 i / width) grows with the length of each row, [B] -> frequencies [B,width / 2].
+local function dynamic_rows(o, whole)
+  local s, W, exponents = o.scaling, o.width, {}
+  for i = 0, W // 2 - 1 do exponents[i + 1] = 2 * i / W end
+  local length = whole:to "f32":maximum(s.original)
+  local ratio = length * (s.factor / s.original) - (s.factor - 1)
+  local base = ratio ^ (W / (W - 2)) * o.base
+  return 1 / base:unsqueeze(2) ^ mrt.tensor(exponents, "f32"):unsqueeze(1)
+end
+
+local function longrope_rows(o, whole, context)
+  local s = o.scaling
+  local short, long = longrope(o, s.original, context), longrope(o, s.original + 1, context)
+  return mrt.where(whole:gt(s.original):unsqueeze(2), mrt.tensor(long, "f32"):unsqueeze(1),
+    mrt.tensor(short, "f32"):unsqueeze(1))
+end
+
+local growing = { dynamic = dynamic_rows, longrope = longrope_rows }
+
+-- A function that turns x [B,T,H,D] by angles [B,T,width / 2].
+local function turner(o, angles, scale)
+  local c, s = angles:cos():unsqueeze(3) * scale, angles:sin():unsqueeze(3) * scale
+  local half, W = o.width // 2, o.width
+  return function(x)
+    local own, D = x:to "f32", x:size(4)
+    local a, b
+    if o.interleaved then
+      local pairs_ = own:slice(4, 1, W):reshape(x:size(1), x:size(2), x:size(3), half, 2)
+      a, b = pairs_:select(5, 1), pairs_:select(5, 2)
+    else
+      a, b = own:slice(4, 1, half), own:slice(4, half + 1, W)
+    end
+    local first, second = a * c - b * s, b * c + a * s
+    local y = o.interleaved
+      and mrt.stack({ first, second }, 5):reshape(x:size(1), x:size(2), x:size(3), W)
+      or mrt.cat({ first, second }, 4)
+    if D > W then y = mrt.cat({ y, own:slice(4, W + 1, D) }, 4) end
+    return y:to(x:get_dtype())
+  end
+end
+
 local kinds = { linear = linear, dynamic = dynamic, llama3 = llama3, yarn = yarn,
   longrope = longrope }
 
@@ -108,11 +151,38 @@ end
 ---@param positions? mrt.Tensor  integers `[T]` or `[B,T]`; default 0, 1, ...
 ---@param length integer
 ---@param context integer
----@return mrt.RopeOptions
-function rotary.turn(o, positions, length, context)
+---@param whole? mrt.Tensor  `[B]` integers, with a cache: how long each row is with these
+---  tokens, at most `length`; dynamic and longrope scaling look at it
+---@return mrt.RopeOptions|fun(x: mrt.Tensor): mrt.Tensor  for rotary.apply
+function rotary.turn(o, positions, length, context, whole)
+  local rows = whole and o.scaling and length > o.scaling.original and growing[o.scaling.kind]
+  if rows then
+    local _, factor = rotary.frequencies(o, length, context)
+    local angles = positions:to "f32":unsqueeze(3) * rows(o, whole, context):unsqueeze(2)
+    return turner(o, angles, factor)
+  end
   local list, scale = rotary.frequencies(o, length, context)
   return { frequencies = mrt.tensor(list, "f32"), positions = positions, width = o.width,
     interleaved = o.interleaved, scale = scale }
+end
+
+--- x [B,T,H,D], turned.
+---@param x mrt.Tensor
+---@param turn mrt.RopeOptions|fun(x: mrt.Tensor): mrt.Tensor
+---@return mrt.Tensor
+function rotary.apply(x, turn) return type(turn) == "function" and turn(x) or x:rope(turn) end
+
+--- How long a row may be before keys that are in a cache are of no more use: longrope has
+--- other frequencies beyond.  (Keys that dynamic scaling has turned stay as they are, as in
+--- transformers, whose first forward pass of a prompt has the frequencies of its length.)
+---@param ropes (mrt.nn.Rope|false|nil)[]
+---@param length integer  of the cache
+---@return integer?
+function rotary.switch(ropes, length)
+  for _, o in pairs(ropes) do
+    local s = o and o.scaling
+    if s and s.kind == "longrope" and length > s.original then return s.original end
+  end
 end
 
 --- x [B,T,H,D] turned by its positions: 0, 1, ..., or those that follow what a cache has.

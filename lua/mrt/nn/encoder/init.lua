@@ -29,7 +29,8 @@ local scope = require "mrt.nn.scope"
 ---  behind as many rows (RoBERTa's); default: all tokens count
 ---@field types? integer       kinds of tokens (the first text, the second); default 0: none
 ---@field eps? number          of the norms; default 1e-12
----@field activation? "silu"|"gelu"|"gelu_tanh"|"relu"  default gelu
+---@field activation? "silu"|"gelu"|"gelu_tanh"|"quick_gelu"|"relu"|"relu2"|"tanh"|"mish"
+---  default gelu
 ---@field qkv_bias? boolean    default true
 ---@field pooler? "tanh"|"relu"  what the first position says of the whole
 ---@field head? "words"|"classes"|"tokens"  words under masks; classes of the whole, of

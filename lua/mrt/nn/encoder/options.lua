@@ -7,7 +7,7 @@
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 
-local activations = { silu = true, gelu = true, gelu_tanh = true, relu = true }
+local activations = require "mrt.nn.decoder.mlp".activations
 
 local shared = { dim = options.want "size", layers = options.want "size",
   heads = options.want "size", hidden = options.of "size", eps = 1e-12, activation = "gelu",

@@ -26,7 +26,8 @@ local scope = require "mrt.nn.scope"
 ---@field hidden? integer      of the feed-forward half; default 4 dim
 ---@field classes? integer     default none: no head
 ---@field eps? number          of the norms; default 1e-12
----@field activation? "silu"|"gelu"|"gelu_tanh"|"relu"  default gelu
+---@field activation? "silu"|"gelu"|"gelu_tanh"|"quick_gelu"|"relu"|"relu2"|"tanh"|"mish"
+---  default gelu
 ---@field qkv_bias? boolean    default true
 ---@field pooler? "tanh"|"relu"  what the first position says of the whole
 

@@ -105,6 +105,7 @@ gemma.gemma3_text = {
     local pattern = c:take("sliding_window_pattern", "size",
       math.tointeger(c:take("_sliding_window_pattern", "size", 6)))
     o.rope_local, o.qk_norm = read_local(c, o), "head"
+    o.softcap = nil -- transformers does not use attn_logit_softcapping in this family
     o.windows = windows.read(c, o.layers, true, function(layer) return layer % pattern ~= 0 end)
     return o
   end,

@@ -9,14 +9,15 @@ local llama = {}
 --- The options that config.json of a family like Llama says.
 ---@param c mrt.pretrained.Config
 ---@param o? {base: number?, head_dim: integer?, eps: number?, activation: string?,
----  activation_name: string?, tie: boolean?, context: integer?}  their defaults
+---  activation_name: string?, tie: boolean?, context: integer?, original: integer?}  their defaults
 ---@return mrt.nn.DecoderOptions
 function llama.read(c, o)
   o = o or {}
   local dim, heads = c:take("hidden_size", "size"), c:take("num_attention_heads", "size")
   local width = c:take("head_dim", "size", o.head_dim or dim // heads)
   local context = c:take("max_position_embeddings", "size", o.context or 2048)
-  local turns = rope.read(c, { head_dim = width, context = context, base = o.base })
+  local turns = rope.read(c, { head_dim = width, context = context, base = o.base,
+    original = o.original })
   return { vocab = c:take("vocab_size", "size"), dim = dim,
     layers = c:take("num_hidden_layers", "size"), heads = heads,
     kv_heads = c:take("num_key_value_heads", "size", heads), head_dim = width,

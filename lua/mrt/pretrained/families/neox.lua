@@ -8,16 +8,18 @@ local function read(c)
   local dim, heads = c:take("hidden_size", "size"), c:take("num_attention_heads", "size")
   local context, width = c:take("max_position_embeddings", "size", 2048), dim // heads
   local bias = c:take("attention_bias", "flag", true)
+  local turns = rope.read(c, { head_dim = width, context = context,
+    base = c:take("rotary_emb_base", "number", 10000),
+    part = c:take("rotary_pct", "number", 0.25) })
   return { vocab = c:take("vocab_size", "size"), dim = dim,
     layers = c:take("num_hidden_layers", "size"), heads = heads, head_dim = width,
-    hidden = c:take("intermediate_size", "size", 4 * dim), context = context, norm = "layer",
+    hidden = c:take("intermediate_size", "size", 4 * dim),
+    context = rope.context(turns, context), norm = "layer",
     eps = c:take("layer_norm_eps", "number", 1e-5), activation = c:activation("hidden_act", "gelu"),
     gated = false, bias = { qkv = bias, out = bias, mlp = true },
     parallel = c:take("use_parallel_residual", "flag", true) and "two" or nil,
     tie = c:take("tie_word_embeddings", "flag", false),
-    rope = rope.read(c, { head_dim = width, context = context,
-      base = c:take("rotary_emb_base", "number", 10000),
-      part = c:take("rotary_pct", "number", 0.25) }) }
+    rope = turns }
 end
 
 local function write(o)

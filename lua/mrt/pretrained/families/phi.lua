@@ -11,16 +11,18 @@ local phi = {}
 local function read(c)
   local dim, heads = c:take("hidden_size", "size"), c:take("num_attention_heads", "size")
   local context, width = c:take("max_position_embeddings", "size", 2048), dim // heads
+  local turns = rope.read(c, { head_dim = width, context = context, part = 0.5 })
   return { vocab = c:take("vocab_size", "size"), dim = dim,
     layers = c:take("num_hidden_layers", "size"), heads = heads,
     kv_heads = c:take("num_key_value_heads", "size", heads), head_dim = width,
-    hidden = c:take("intermediate_size", "size", 4 * dim), context = context, norm = "layer",
+    hidden = c:take("intermediate_size", "size", 4 * dim),
+    context = rope.context(turns, context), norm = "layer",
     eps = c:take("layer_norm_eps", "number", 1e-5),
     activation = c:activation("hidden_act", "gelu_new"), gated = false,
     bias = { qkv = true, out = true, mlp = true, head = true }, parallel = "one",
     qk_norm = c:take("qk_layernorm", "flag", false) and "head" or nil,
     tie = c:take("tie_word_embeddings", "flag", false),
-    rope = rope.read(c, { head_dim = width, context = context, part = 0.5 }) }
+    rope = turns }
 end
 
 local function write(o)
@@ -52,6 +54,7 @@ phi.phi = {
     { "blocks.#.mlp.up", "model.layers.#.mlp.fc1" },
     { "blocks.#.mlp.down", "model.layers.#.mlp.fc2" },
     { "norm", "model.final_layernorm" }, { "head", "lm_head" },
+    { "head_bias", "lm_head.bias", whole = true },
   },
 }
 
@@ -60,7 +63,7 @@ phi.phi3 = {
   architectures = { "Phi3ForCausalLM" },
   prefix = "model.",
   options = function(c)
-    local o = llama.read(c, { eps = 1e-5, context = 4096 })
+    local o = llama.read(c, { eps = 1e-5, context = 4096, original = 4096 })
     o.windows = windows.read_one(c)
     return o
   end,
