@@ -27,13 +27,14 @@
  * their rows), mrt/device.h (what plans are made for), mrt/policy.h (what
  * policies are asked), mrt/ranks.h (several processes), mrt/inspect.h (what is
  * in a plan), mrt/text.h (tokenizers), mrt/json.h (JSON that is read),
- * mrt/solve.h (the planner's solvers on plain arrays) and mrt/frontend.h (for
- * bindings of languages).
+ * mrt/gguf.h (included here: files of llama.cpp), mrt/solve.h (the planner's
+ * solvers on plain arrays) and mrt/frontend.h (for bindings of languages).
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_H
 #define MRT_H
 
+#include "mrt/gguf.h"
 #include "mrt/types.h"
 
 #ifdef __cplusplus
@@ -470,32 +471,9 @@ typedef struct mrt_array_info {
 /* Borrowed from the source, as are strings of metadata. */
 MRT_API int mrt_source_count(const mrt_source *source);
 MRT_API mrt_array_info mrt_source_get(const mrt_source *source, int i);
-/* The i-th key of the file's metadata, NULL past the last. */
+/* The i-th key of the file's metadata, NULL past the last (of GGUF: mrt/gguf.h). */
 MRT_API const char *mrt_source_metadata(const mrt_source *source, int i,
                                         const char **value);
-
-/* A value of metadata with a type (mrt/metadata.def), or a list of such. */
-typedef enum mrt_meta_type {
-#define META(name, code, bytes) MRT_META_##name = code,
-#include "mrt/metadata.def"
-#undef META
-} mrt_meta_type;
-/* NULL: there is no such type; *bytes is 0 of a string. */
-MRT_API const char *mrt_meta_type_name(mrt_meta_type type, size_t *bytes);
-
-typedef struct mrt_meta {
-  const char *key;
-  mrt_meta_type type; /* of a list: of what is in it */
-  bool list;
-  uint64_t count; /* 1, of a list how many */
-  /* Little-endian, one after the other; a string is its length in 8 bytes, then
-   * its own. */
-  const void *data;
-  size_t size;
-} mrt_meta;
-/* The i-th of them, NULL past the last: those of GGUF; of the other formats
- * mrt_source_metadata. */
-MRT_API const mrt_meta *mrt_source_meta(const mrt_source *source, int i);
 
 /* Read array i whole, as a new tensor; where the file has a checksum of it,
  * what is read is compared with that. */
@@ -562,34 +540,6 @@ MRT_API mrt_status mrt_save_npy(mrt_context *ctx, const char *path,
                                 mrt_tensor *tensor);
 MRT_API mrt_status mrt_save_npz(mrt_context *ctx, const char *path,
                                 const mrt_named *tensors, int n, bool deflate);
-
-/* A GGUF file as it is written: version 3, tensors one after the other, each
- * packed while it is written.  Like the others it appears whole or not at all. */
-typedef struct mrt_gguf mrt_gguf;
-typedef struct mrt_gguf_entry {
-  const char *name; /* of at most 63 bytes */
-  const char *type; /* "f32", "q4_0" ... */
-  int rank;         /* of at most 4 dimensions, row-major */
-  int64_t dims[MRT_MAX_RANK];
-} mrt_gguf_entry;
-/* Bytes of a tensor of this type and shape; EVALUE: there is no such type, or
- * it cannot be written; ESHAPE: the last dimension is no multiple of a block. */
-MRT_API mrt_status mrt_gguf_bytes(mrt_context *ctx, const mrt_gguf_entry *entry,
-                                  uint64_t *bytes);
-/* Write what is before the tensors.  `general.alignment` is heeded where it is
- * given as u32. */
-MRT_API mrt_status mrt_gguf_new(mrt_context *ctx, const char *path,
-                                const mrt_gguf_entry *entries, int n,
-                                const mrt_meta *metas, int meta_count,
-                                mrt_gguf **out);
-/* Compute the next tensor and write it.  ESHAPE: it is not what its entry says;
- * EDTYPE: it is no float where one is packed; EVALUE: a number that is not
- * finite or too large for the type; ESTATE: no tensor is left to write.
- * After a failure other than ENOMEM the file cannot be finished. */
-MRT_API mrt_status mrt_gguf_put(mrt_gguf *file, mrt_tensor *tensor);
-/* All are written: the file appears.  ESTATE: one is missing. */
-MRT_API mrt_status mrt_gguf_commit(mrt_gguf *file);
-MRT_API void mrt_gguf_free(mrt_gguf *file); /* NULL is fine */
 
 /* Read a regular file whole into `text`, which has `room` bytes; *size tells how
  * many it has.  With `text` NULL nothing is read, and *size is room enough, as

@@ -93,6 +93,18 @@ static int read_array(lua_State *L) {
   return 1;
 }
 
+/* codes(i): codes and scales of a packed array; see mrt_source_read_codes. */
+static int read_codes(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_source *s = check_source(L, m);
+  int i = check_array(L, s);
+  mrt_lua_at(L, m);
+  mrt_tensor **codes = mrt_lua_new_tensor(L), **scales = mrt_lua_new_tensor(L);
+  MRT_ATTEMPT(L, m, "read", mrt_source_read_codes(s, i, codes, scales));
+  mrt_lua_pressure(L, m);
+  return 2;
+}
+
 /* verify(i): true, or as read. */
 static int verify_array(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -333,6 +345,7 @@ void mrt_lua_source_open(lua_State *L, mrt_binding *m) {
     { "metas", metas },
     { "read", read_array },
     { "rows", read_rows },
+    { "codes", read_codes },
     { "verify", verify_array },
     { "expect", expect_rows },
     { "numbers", read_numbers },

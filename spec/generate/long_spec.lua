@@ -98,7 +98,8 @@ describe("positions that depend on the length", function()
       mrt.seed(3)
       local prompts = { random_ids(5), random_ids(19), random_ids(20), random_ids(21),
         random_ids(30) }
-      local got = model:generate { prompt = prompts, count = 20, temperature = 0, eos = false }:ids()
+      local got = model:generate { prompt = prompts, count = 20, temperature = 0,
+        eos = false }:ids()
       for b, prompt in ipairs(prompts) do
         assert.same(plainly(model, prompt, 20), got[b], "row " .. b)
       end

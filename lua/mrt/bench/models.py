@@ -186,6 +186,7 @@ def make_one(folder, name, torch, save_file):
     loss = (logits * factors).sum() if is_encoder(name) \
         else loss_of(torch, logits, read["input_ids"])
     loss.backward()
+    close = nearby(torch, model, read, factors) if "#" in name else 0.0
     gradients = copy.deepcopy(model)
     for p, g in zip(gradients.parameters(), model.parameters()):
         p.data = g.grad.clone() if g.grad is not None else torch.zeros_like(p)
@@ -195,12 +196,30 @@ def make_one(folder, name, torch, save_file):
     own = narrow(**read).logits.float()
     kept = {n: x if x.is_floating_point() else x.int() for n, x in read.items()}
     save_file({**kept, "logits": logits.detach().clone(), "factors": factors,
+               "nearby": torch.tensor(close),
                "bf16": own.detach().clone(),
                "rounded": narrow.float()(**read).logits.detach().clone()},
               where + ".ref.safetensors")
     if "#" in name:
         for end in ("", ".grad", ".bf16"):
             models_draw.forms(name, where + end + "/config.json", model.config)
+
+
+def nearby(torch, model, read, factors):
+    """How far gradients go when weights change by as much as f32 rounds them: as models.lua
+    compares gradients.  Nobody can be asked to come closer."""
+    other = copy.deepcopy(model)
+    other.zero_grad()
+    for p in other.parameters():
+        p.data *= 1 + 6e-8 * torch.randn_like(p)
+    logits = other(**read).logits
+    loss = (logits * factors).sum() if "labels" in read or "attention_mask" in read or \
+        "pixel_values" in read else loss_of(torch, logits, read["input_ids"])
+    loss.backward()
+    pairs = [(p.grad, q.grad) for p, q in zip(model.parameters(), other.parameters())
+             if p.grad is not None]
+    most = max(float(a.norm()) for a, _ in pairs)
+    return max(float((a - b).norm()) / max(float(a.norm()), most / 1000) for a, b in pairs)
 
 
 def back(folder, names):
@@ -210,7 +229,10 @@ def back(folder, names):
         where = path(folder, name)
         ref = load_file(where + ".ref.safetensors")
         try:
-            model, about = kind(name).from_pretrained(where + ".back", output_loading_info=True)
+            saved = type(config(name)).from_pretrained(where + ".back")
+            saved._experts_implementation = "eager"
+            model, about = kind(name).from_pretrained(where + ".back", config=saved,
+                                                      output_loading_info=True)
         except Exception as e:
             print(name.replace(" ", "_"), "refused:", str(e).split("\n")[0])
             continue

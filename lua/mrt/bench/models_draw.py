@@ -185,6 +185,8 @@ def partial(r, o, width, kinds):
     given = turns(r, int(width * part), o["max_position_embeddings"], kinds) or \
         dict(rope_type="default", rope_theta=10000.0)
     o["rope_parameters"] = dict(given, partial_rotary_factor=part)
+    grows = given["rope_type"] == "dynamic" and given["factor"] > 1
+    o["max_position_embeddings"] = 16 if grows else max(TOKENS, o["max_position_embeddings"])
 
 
 def phi(r):

@@ -38,12 +38,12 @@ end
 ---@return mrt.generate.Kind
 function sampler.kind(o, vocab)
   local greedy = o.temperature == 0
+  local function is(value, none) return value ~= nil and value ~= none end
   local top_k = not greedy and o.top_k and o.top_k < vocab and o.top_k or 0
   return { greedy = greedy, top_k = top_k,
-    top_p = not greedy and o.top_p ~= nil and o.top_p < 1,
-    min_p = not greedy and o.min_p ~= nil and o.min_p > 0,
-    penalty = o.repetition_penalty ~= nil and o.repetition_penalty ~= 1,
-    counts = (o.presence_penalty or 0) ~= 0 or (o.frequency_penalty or 0) ~= 0 }
+    top_p = not greedy and is(o.top_p, 1), min_p = not greedy and is(o.min_p, 0),
+    penalty = is(o.repetition_penalty, 1),
+    counts = is(o.presence_penalty, 0) or is(o.frequency_penalty, 0) }
 end
 
 -- Keskar et al. 2019 (arXiv:1909.05858): logits of tokens that are there already

@@ -100,16 +100,18 @@ end
 -- used it meanwhile, from the beginning.
 local function step(self)
   local engine, drawn = self.engine, self:draw()
-  local own, ids = engine.owner == self, nil
-  engine.owner = nil -- a step that is interrupted is done anew
+  local own = engine.owner == self
   if own and not engine:outgrown() then
-    ids = engine:decode(self.kind, self.numbers, drawn)
-  else
-    local rows, begin = {}, {}
-    for b, row in ipairs(self.rows) do rows[b], begin[b] = row.ids, row.prompt end
-    local done = engine:kept(rows, own or self.request.keep)
-    ids = engine:prefill(rows, done, begin, self.kind, self.numbers, drawn)
+    engine.owner = nil -- a step that is interrupted is done anew
+    local ids = engine:decode(self.kind, self.numbers, drawn)
+    engine.owner = self
+    return ids
   end
+  local rows, begin = {}, {}
+  for b, row in ipairs(self.rows) do rows[b], begin[b] = row.ids, row.prompt end
+  local done = engine:kept(rows, own or self.request.keep)
+  engine.owner = nil
+  local ids = engine:prefill(rows, done, begin, self.kind, self.numbers, drawn)
   engine.owner = self
   return ids
 end

@@ -30,6 +30,9 @@ local dtypes = core.dtypes()
 ---  `block` is a multiple of 32 then; inputs in f64 are refused
 ---@field now? boolean      compute the codes at once, so that the weights may go (default);
 ---  false: when they are first read, for plans of models that are never run
+---@field codes? mrt.Tensor   those of a file, with its scales: the linear layer's weights are not
+---  looked at
+---@field scales? mrt.Tensor
 
 --- Make a frozen linear layer from another one: `[..., inputs]` ->
 --- `[..., outputs]`.  Weights take 4.5 bits each, with `double` 4.127, with kind
@@ -75,13 +78,14 @@ end
 function QuantizedLinear:init(linear, given)
   local o = options.read("QuantizedLinear", given,
     { kind = "nf4", block = options.of "size", double = false, activations = "exact",
-      now = true })
+      now = true, codes = options.none, scales = options.none })
   want(linear, o)
   self.frozen, self.kind, self.double, self.activations = true, o.kind, o.double, o.activations
   self.outputs, self.inputs = linear.weight:size(1), linear.weight:size(2)
   local weight = linear.weight:detach()
   if dtypes[weight:get_dtype()].narrow then weight = weight:to "f32" end
-  local codes, scales = weight:quantize { kind = o.kind, block = o.block }
+  local codes, scales = o.codes, o.scales
+  if not codes then codes, scales = weight:quantize { kind = o.kind, block = o.block } end
   self.block = o.block
   -- A saved state says by this name of what kind it is.
   self:register_buffer(o.kind, mrt.variable(codes))

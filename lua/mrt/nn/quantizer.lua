@@ -42,17 +42,19 @@ end
 --- What takes a layer's place, if anything does.
 ---@param name string
 ---@param layer mrt.nn.Module
+---@param how? mrt.nn.QuantizedLinearOptions  default that of all
 ---@return mrt.nn.Module?
-function Quantizer:replacement(name, layer)
+function Quantizer:replacement(name, layer, how)
   local kind, made = getmetatable(layer), self.made[layer]
+  how = how or self.how
   if made then -- of weights that are gone
     made.bias = made.type == "QuantizedLinear" and layer.bias or nil
     return edit.inherit(made, layer)
   elseif kind == Linear and not self.leave(name, layer) then
-    return edit.inherit(QuantizedLinear(layer, self.how), layer)
+    return edit.inherit(QuantizedLinear(layer, how), layer)
   elseif kind == Embedding and self.embeddings and not name:find "positions$"
     and not self.leave(name, layer) then
-    return edit.inherit(QuantizedEmbedding(layer, self.how), layer)
+    return edit.inherit(QuantizedEmbedding(layer, how), layer)
   end
 end
 
@@ -69,6 +71,30 @@ function Quantizer:read(names, layer, key)
   local weight = layer.weight
   rawset(layer, "weight", nil)
   weight:free()
+end
+
+--- Would it take codes of this kind as they are?
+---@param names table<mrt.nn.Module, string>
+---@param layer mrt.nn.Module
+---@param key string
+---@param kind string
+---@return boolean
+function Quantizer:wants(names, layer, key, kind)
+  local class, name = getmetatable(layer), names[layer]
+  if key ~= "weight" or kind ~= self.how.kind or self.leave(name, layer) then return false end
+  return class == Linear or class == Embedding and self.embeddings and not name:find "positions$"
+end
+
+--- Codes and scales of a layer's weight have been read: let them take its place.
+---@param names table<mrt.nn.Module, string>
+---@param layer mrt.nn.Module
+---@param codes mrt.Tensor
+---@param scales mrt.Tensor
+function Quantizer:take(names, layer, codes, scales)
+  local how = { codes = codes, scales = scales }
+  for name, value in pairs(self.how) do how[name] = value end
+  self.made[layer] = self:replacement(names[layer], layer, how)
+  rawset(layer, "weight", nil)
 end
 
 --- Put what was made of weights as they were read in their places.

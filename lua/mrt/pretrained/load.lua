@@ -25,8 +25,8 @@ local MOST <const> = 40 -- problems that one message lists
 ---@field ignore? string[]           keys of config.json to pass over
 ---@field quantize? string|mrt.nn.QuantizeOptions  keep linear layers in so few bits, and
 ---  unless `embeddings` is false the table of tokens: "nf4", "int8", "q4_0" ...; each
----  is quantised as it is read; { kind = "q4_0", activations = "int8" } rounds what they
----  are multiplied with too
+---  is quantised as it is read, but codes of a GGUF file of this kind stay as they are;
+---  { kind = "q4_0", activations = "int8" } rounds what they are multiplied with too
 ---@field adapter? string            a folder with adapters as peft writes them
 ---@field weights? boolean           false: they are not read, and the model's are those of a new
 ---  one, which nobody has computed; for plans
@@ -146,6 +146,22 @@ local function put_all(place, x, model, dtype, each)
   end
 end
 
+-- Codes that the file has as the model is to have them: put, and true.
+local function put_codes(file, name, place, model, shrink, paths)
+  local kind = shrink and file.kind_of and file:kind_of(name)
+  if not kind or place.entry.turn then return false end
+  for _, to in ipairs(place.parts) do
+    if not shrink:wants(paths, to.owner, to.key, kind) then return false end
+  end
+  local codes, scales, code = file:codes(name)
+  if not codes then return nil, scales, code end
+  local parts, by = weights.take(place, codes, model), weights.take(place, scales, model)
+  for i, to in ipairs(place.parts) do shrink:take(paths, to.owner, parts[i], by[i]) end
+  codes:free()
+  scales:free()
+  return true
+end
+
 local function read_all(file, model, places, names, o)
   local paths = {}
   local shrink = o.quantize and quantizer.new("load: quantize", o.quantize, true)
@@ -154,10 +170,15 @@ local function read_all(file, model, places, names, o)
     if shrink then shrink:read(paths, to.owner, to.key) end
   end
   for _, place in ipairs(places) do
-    local x, message, code = file:read(names[place])
-    if not x then return nil, message, code end
-    put_all(place, x, model, o.dtype, each)
-    x:free()
+    local done, message, code = put_codes(file, names[place], place, model, shrink, paths)
+    if done == nil then return nil, message, code end
+    if not done then
+      local x
+      x, message, code = file:read(names[place])
+      if not x then return nil, message, code end
+      put_all(place, x, model, o.dtype, each)
+      x:free()
+    end
   end
   if shrink then shrink:finish(model) end
   return model

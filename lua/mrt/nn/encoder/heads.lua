@@ -18,7 +18,7 @@ function heads.Words:init(o, init)
   self.dense = Linear(o.dim, o.dim, { init = init })
   self.norm = LayerNorm(o.dim, { eps = o.eps })
   self.bias = mrt.parameter(mrt.zeros(o.vocab))
-  self.activation = o.activation
+  self.activation = o.words_activation or o.activation
 end
 
 ---@param x mrt.Tensor        `[B,T,dim]`

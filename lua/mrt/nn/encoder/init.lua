@@ -7,6 +7,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local MLP = require "mrt.nn.decoder.mlp"
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local LayerNorm = require "mrt.nn.layer_norm"
@@ -31,6 +32,7 @@ local scope = require "mrt.nn.scope"
 ---@field eps? number          of the norms; default 1e-12
 ---@field activation? "silu"|"gelu"|"gelu_tanh"|"quick_gelu"|"relu"|"relu2"|"tanh"|"mish"
 ---  default gelu
+---@field words_activation? string  of the head of words; default `activation`
 ---@field qkv_bias? boolean    default true
 ---@field pooler? "tanh"|"relu"  what the first position says of the whole
 ---@field head? "words"|"classes"|"tokens"  words under masks; classes of the whole, of
@@ -54,13 +56,15 @@ local Encoder = Module("Encoder", "tensor")
 
 local own = { vocab = options.want "size", context = options.want "size",
   types = options.of("integer", 0), padding = options.of "integer",
-  pooler = options.of "string", head = options.of "string", classes = options.of("size", 2) }
+  pooler = options.of "string", head = options.of "string", classes = options.of("size", 2),
+  words_activation = options.of "string" }
 local kinds = { words = true, classes = true, tokens = true }
 
 local function complete(given)
   local o = read.options("Encoder", given, own, "sum")
   read.word("Encoder", o, "pooler", heads.poolers)
   read.word("Encoder", o, "head", kinds)
+  read.word("Encoder", o, "words_activation", MLP.activations)
   if o.head == "classes" then o.pooler = o.pooler or "tanh" end
   return o
 end

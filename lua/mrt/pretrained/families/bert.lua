@@ -125,6 +125,7 @@ local function roberta(model_type, class)
       local o = read_bert(c, heads)
       o.padding = c:take("pad_token_id", "integer", 1)
       o.context = o.context - o.padding - 1
+      if o.activation ~= "gelu" then o.words_activation = "gelu" end -- whatever hidden_act says
       return o
     end,
     config = function(o)

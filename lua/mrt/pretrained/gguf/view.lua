@@ -27,6 +27,31 @@ function View:read(name)
   return change.from(x, at.entry, self.row, self.sizes)
 end
 
+local kinds = { Q4_0 = "q4_0", Q8_0 = "q8_0" }
+
+--- The kind of codes that a tensor is kept in, of those that a model can keep; nil: another, or
+--- its numbers have to be moved within their rows.
+---@param name string
+---@return string? kind
+function View:kind_of(name)
+  local at, info = self.places[name], self.infos[name]
+  if at.expert or at.entry.turn or #info.shape ~= 2 then return nil end
+  return kinds[info.stored]
+end
+
+--- Codes and scales of a tensor, as nn.QuantizedLinear has them: u8, f16.
+---@param name string  one that has a kind
+---@return mrt.Tensor? codes
+---@return mrt.Tensor|string scales_or_message
+---@return string? code
+function View:codes(name)
+  local at = self.places[name]
+  local codes, scales, code = self.file.source:codes(at.index)
+  if not codes then return nil, scales, code end
+  return change.from(codes, at.entry, self.row, self.sizes),
+    change.from(scales, at.entry, self.row, self.sizes)
+end
+
 function View:close() self.file:close() end
 View.__close = View.close
 
@@ -61,9 +86,9 @@ return function(file, row, sizes)
     elseif theirs then
       local shape = change.shape(entry, info.shape)
       add(self, theirs, { name = theirs, dtype = info.dtype, stored = info.stored, shape = shape },
-        { name = name, entry = entry })
+        { name = name, entry = entry, index = i })
     elseif name ~= "rope_freqs.weight" then
-      add(self, name, info, { name = name, entry = {} })
+      add(self, name, info, { name = name, entry = {}, index = i })
     end
   end
   return self
