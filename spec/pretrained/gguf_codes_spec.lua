@@ -34,12 +34,12 @@ local function other_codes(path, name)
   local at
   for i, one in ipairs(opened.names) do if one == name then at = i end end
   local codes, scales = opened.source:codes(at)
-  local old, by, block = codes:bytes(), scales:bytes(), 0
+  local old, by = codes:bytes(), scales:bytes()
   local text = files.read(path)
   local changed = {}
   for i = 1, #by, 2 do
     local own = old:sub(8 * i - 7, 8 * i + 8)
-    block = by:sub(i, i + 1) .. own
+    local block = by:sub(i, i + 1) .. own
     local new = own:gsub(".", function(c)
       local a, b = c:byte() & 15, c:byte() >> 4
       return string.char(math.max(a, 3) | math.max(b, 3) << 4)
@@ -65,7 +65,8 @@ describe("codes of a GGUF file", function()
         for name, module in packed:modules() do
           local own = whole
           for part in name:gmatch "[^.]+" do own = own and own[tonumber(part) or part] end
-          if module.type == "QuantizedLinear" and own and own.type == "Linear" and name ~= "head" then
+          local is = module.type == "QuantizedLinear" and own and own.type == "Linear"
+          if is and name ~= "head" then
             assert.is_true(alike(own.weight, module:weights()), name)
             if own.bias then assert.is_true(alike(own.bias, module.bias)) end
             compared = compared + 1
