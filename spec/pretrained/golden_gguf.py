@@ -32,6 +32,8 @@ WHOLE = {k: v for k, v in SMALL.items() if k != "num_key_value_heads"}
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=8192)
 YARN = dict(rope_type="yarn", rope_theta=1e6, factor=4.0, original_max_position_embeddings=16)
+LONG = dict(rope_type="longrope", rope_theta=1e4, short_factor=[1.0, 1.25, 1.5, 1.75],
+            long_factor=[1.0, 2.0, 3.0, 4.0], original_max_position_embeddings=32)
 EXPERTS = dict(num_experts=3, num_experts_per_tok=2, moe_intermediate_size=16,
                decoder_sparse_step=1)
 CONFIGS = {
@@ -50,6 +52,8 @@ CONFIGS = {
     "gpt2": t.GPT2Config(**LEARNED),
     "gpt_neox": t.GPTNeoXConfig(**WHOLE, rotary_pct=0.25),
     "phi": t.PhiConfig(**{**WHOLE, "intermediate_size": 128}, partial_rotary_factor=0.5),
+    "phi3": t.Phi3Config(**SMALL, pad_token_id=None, rope_parameters=LONG,
+                         original_max_position_embeddings=32),
     "olmo": t.OlmoConfig(**SMALL, clip_qkv=2.0),
     "olmo2": t.Olmo2Config(**SMALL),
 }

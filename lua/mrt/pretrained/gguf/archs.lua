@@ -13,6 +13,7 @@
 ---     eps          the key of the norms' epsilon
 ---     windows      how many layers follow each other of which all but the last (`every`) have a
 ---                  window; nil: none has one
+---     said         windows are a key all the same
 ---     large        of so many layers scores are divided by the root of dim / heads
 ---     head         the head is there even where it is the table of tokens
 ---     config       of the keys, the fields of config.json that only this family has
@@ -127,6 +128,14 @@ local rows = {
       like_llama(k, config)
       config.head_dim, config.rms_norm_eps = nil, nil
       config.layer_norm_eps, config.partial_rotary_factor = k.eps, k.width / k.head_dim
+    end },
+  { arch = "phi3", model_types = { "phi3" }, names = names.phi3, eps = RMS, said = true,
+    config = function(k, config)
+      like_llama(k, config)
+      config.sliding_window = k.window
+      config.head_dim, config.partial_rotary_factor = nil, k.width / k.head_dim
+      config.original_max_position_embeddings = k.scaling
+        and k.scaling.original_max_position_embeddings or k.context
     end },
   { arch = "olmo", model_types = { "olmo" }, names = names.llama, pairs = true, eps = LAYER,
     fixed = { norm = "plain" }, free = { clip = true }, config = function(k, config)

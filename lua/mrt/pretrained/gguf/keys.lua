@@ -72,17 +72,25 @@ local function check_sizes(row, o)
   end
 end
 
+-- The window of layers that have one; false: there are several.
+local function window_of(o)
+  local window
+  for _, w in ipairs(o.windows) do
+    if w and window and window ~= w then return false end
+    window = w or window
+  end
+  return window or nil
+end
+
 -- Windows: which layers have one, or a context within which none counts.
 local function put_windows(row, o, put)
-  local window, same, pattern = nil, true, {}
+  local window, same, pattern = window_of(o), true, {}
+  if window == false then return nil, "windows of several sizes" end
   for i, w in ipairs(o.windows) do
     pattern[i] = w ~= false
-    if w then
-      if window and window ~= w then return nil, "windows of several sizes" end
-      window = w
-    end
     if row.windows then same = same and pattern[i] == (i % row.windows ~= 0) end
   end
+  if row.said then put("attention.sliding_window", window and window + 1 or 0) end
   if not window then return o.context end
   if not row.windows then return math.min(o.context, window + 1) end
   put("attention.sliding_window", window + 1)
@@ -148,6 +156,7 @@ local beside = { ["rope.scaling.finetuned"] = true, ["attention.causal"] = true,
 
 local fits = {
   size = function(v) return math.type(v) == "integer" and v >= 1 and v < 2 ^ 40 end,
+  count = function(v) return math.type(v) == "integer" and v >= 0 and v < 2 ^ 40 end,
   number = function(v) return type(v) == "number" and v == v end,
 }
 local function same_type(value, kind) return type(value) == kind end
@@ -212,7 +221,8 @@ local function read_keys(row, take, file)
   end
   take("vocab_size", "size", 1)
   k.has = function(name) return file:info(name) ~= nil end
-  k.window = take("attention.sliding_window", "size", false) or nil
+  k.window = take("attention.sliding_window", "count", 0)
+  if k.window == 0 then k.window = nil end
   k.layer_types = read_layer_types(row, k, take)
   k.softcap = take("attn_logit_softcapping", "number", false) or nil
   k.final_softcap = take("final_logit_softcapping", "number", false) or nil

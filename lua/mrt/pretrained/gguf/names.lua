@@ -135,6 +135,9 @@ names.gemma2 = like_llama({ { "input_layernorm", "attn_norm", plus = true },
   { "post_feedforward_layernorm", "post_ffw_norm", plus = true } }, attention, mlp)
 names.olmo2 = like_llama({ { "post_attention_layernorm", "post_attention_norm" },
   { "post_feedforward_layernorm", "post_ffw_norm" } }, attention, mlp)
+names.phi3 = like_llama(before, { { "self_attn.qkv_proj", "attn_qkv" },
+  { "self_attn.o_proj", "attn_output" }, { "mlp.gate_up_proj", "ffn_up" },
+  { "mlp.down_proj", "ffn_down" } })
 names.phi2 = joined({ { "model.embed_tokens", "token_embd" },
   { "model.final_layernorm", "output_norm" }, { "lm_head", "output" } },
   layered("model.layers.#.", { { "input_layernorm", "attn_norm" },

@@ -2,6 +2,8 @@
 ---
 --- llama3's scaling is a tensor there, by which each pair's frequency is divided; where its
 --- factors are those that published models have, they are read as these, else as longrope's.
+--- Longrope's are two, of which llama.cpp takes the long one where its context, not the text, is
+--- longer than the first.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -10,6 +12,10 @@ local rotary = require "mrt.nn.decoder.rotary"
 local rope = {}
 
 local FREQS <const> = "rope_freqs.weight"
+local LONG <const>, SHORT <const> = "rope_factors_long.weight", "rope_factors_short.weight"
+
+--- The tensors of a file that are no weights.
+rope.tensors = { [FREQS] = true, [LONG] = true, [SHORT] = true }
 
 -- By what each pair's plain frequency is divided.
 local function factors_of(o, context)
@@ -59,6 +65,13 @@ function rope.write(row, o, context, put, extra)
   end
   local s = o.rope.scaling
   if not s then return context end
+  if s.kind == "longrope" and row.arch == "phi3" then
+    local _, factor = rotary.frequencies(o.rope, o.context, o.context)
+    put("rope.scaling.original_context_length", s.original)
+    put("rope.scaling.attn_factor", factor + 0.0)
+    extra[LONG], extra[SHORT] = s.long, s.short
+    return context
+  end
   if s.kind == "llama3" then
     if row.arch ~= "llama" then return nil, "llama3 scaling" end
     extra[FREQS] = factors_of(o.rope, context)
@@ -92,6 +105,33 @@ local function read_factors(k, got)
     original_max_position_embeddings = k.context }
 end
 
+-- A tensor with a factor for each pair; nil: there is none.
+local function pairs_of(k, file, name)
+  local info = file:info(name)
+  if not info then return nil end
+  local x = file:read(name)
+  if not x or #info.shape ~= 1 or info.shape[1] ~= k.width // 2 then
+    error({ refused = name .. ": a factor for each pair wanted" }, 0)
+  end
+  return x:totable()
+end
+
+-- Longrope's two tensors.
+local function read_long(k, take, file)
+  local long, short = pairs_of(k, file, LONG), pairs_of(k, file, SHORT)
+  local factor = take("rope.scaling.attn_factor", "number", false)
+  local original = take("rope.scaling.original_context_length", "size", k.context)
+  if not long and not short then
+    if factor and factor ~= 1 then
+      error({ refused = ("rope.scaling.attn_factor = %g without factors"):format(factor) }, 0)
+    end
+    return nil
+  end
+  if not long or not short then error({ refused = LONG .. " and " .. SHORT .. ": both" }, 0) end
+  return { rope_type = "longrope", short_factor = short, long_factor = long,
+    attention_factor = factor or 1.0, original_max_position_embeddings = original }
+end
+
 local function read_scaling(k, take)
   local kind = take("rope.scaling.type", "string", "none")
   local factor = take("rope.scaling.factor", "number", 1)
@@ -118,13 +158,10 @@ function rope.read(row, k, take, file)
   k.local_base = take("rope.freq_base_swa", "number", 10000)
   if row.fixed and row.fixed.positions == "learned" then return end
   k.scaling = read_scaling(k, take)
-  local info = file:info(FREQS)
-  if not info then return end
-  local x = file:read(FREQS)
-  if not x or #info.shape ~= 1 or info.shape[1] ~= k.width // 2 then
-    error({ refused = FREQS .. ": a factor for each pair wanted" }, 0)
-  end
-  k.scaling = read_factors(k, x:totable())
+  local long = row.arch == "phi3" and read_long(k, take, file)
+  local own = pairs_of(k, file, FREQS)
+  if long then k.scaling = long end
+  if own then k.scaling = read_factors(k, own) end
 end
 
 return rope

@@ -6,6 +6,7 @@
 
 local change = require "mrt.pretrained.gguf.change"
 local names = require "mrt.pretrained.gguf.names"
+local rope = require "mrt.pretrained.gguf.rope"
 
 ---@class mrt.pretrained.gguf.View  has what an mrt.File has
 ---@field names string[]
@@ -87,7 +88,7 @@ return function(file, row, sizes)
       local shape = change.shape(entry, info.shape)
       add(self, theirs, { name = theirs, dtype = info.dtype, stored = info.stored, shape = shape },
         { name = name, entry = entry, index = i })
-    elseif name ~= "rope_freqs.weight" then
+    elseif not rope.tensors[name] then
       add(self, name, info, { name = name, entry = {}, index = i })
     end
   end
