@@ -17,6 +17,20 @@ local function run(command, input)
   return code, text, files.read(said)
 end
 
+-- Run on a terminal; `keys` are typed one by one, each when what its pattern (grep's) says is on
+-- the screen.  The exit status, and what was on the screen.
+local function type_in(command, keys)
+  local screen, typed = files.name(), {}
+  for i, key in ipairs(keys) do
+    typed[i] = ("n=0; until grep -qa '%s' '%s' || [ $n = 200 ]; do sleep 0.05; n=$((n+1)); done; "
+      .. "printf '%s'"):format(key[1], screen, key[2])
+  end
+  files.write(screen, "")
+  local code, text = program.shell(("( %s; sleep 0.3 ) | script -qefc \"'%s' %s; echo was \\$?; "
+    .. "stty -a\" '%s'"):format(table.concat(typed, "; "), program.path, command, screen))
+  return code, text
+end
+
 describe("mrt generate", function()
   setup(function() path = folder.make() end)
 
@@ -45,6 +59,18 @@ describe("mrt generate", function()
     local rounded = assert(nn.load(path, { quantize = { kind = "q4_0", activations = "int8" } }))
     assert.equal(rounded:generate { prompt = "Hello", count = 12, temperature = 0 }:text() .. "\n",
       text "--quantize q4_0 --activations int8")
+  end)
+
+  it("ends where Ctrl-C is pressed, with status 130", function()
+    local long = folder.make()
+    local config = json.decode(files.read(long .. "/config.json"))
+    config.max_position_embeddings = 1 << 16
+    files.write(long .. "/config.json", json.encode(config))
+    local _, text = type_in(("generate '%s' Hello --count 60000 --temperature 1"):format(long),
+      { { "Hello\\|arena", "\\003" } })
+    assert.is_truthy(text:find "was 130")
+    assert.is_truthy(text:find "[^-]icanon" and text:find "[^-]echo ")
+    assert.is_falsy(text:find "traceback")
   end)
 
   it("refuses in one line what it cannot do", function()
@@ -95,6 +121,19 @@ describe("mrt chat", function()
     code, _, said = run(("chat '%s' --context 100"):format(path), ("x"):rep(200) .. "\\n")
     assert.equal(0, code)
     assert.is_truthy(said:find("leaves no room", 1, true))
+  end)
+
+  it("ends an answer where Ctrl-C is pressed, and itself at Ctrl-D", function()
+    local long = folder.make()
+    local config = json.decode(files.read(long .. "/config.json"))
+    config.max_position_embeddings = 1 << 16
+    files.write(long .. "/config.json", json.encode(config))
+    local _, text = type_in(("chat '%s' --context 60000 --temperature 1"):format(long),
+      { { "> ", "Hi there\\n" }, { "Hi there", "" }, { "", "\\003" }, { "", "/help\\n" },
+        { "Ctrl-D the program", "\\004" } })
+    assert.is_truthy(text:find "Ctrl%-C ends an answer")
+    assert.is_truthy(text:find "was 0")
+    assert.is_truthy(text:find "[^-]icanon" and text:find "[^-]echo ")
   end)
 
   it("says what a tokenizer lacks", function()

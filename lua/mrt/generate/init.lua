@@ -20,10 +20,17 @@ local generate = {}
 -- The engine that each model had last.
 local engines = setmetatable({}, { __mode = "k" })
 
+-- The dtype of a model's weights, which is the cache's where none is asked for.
+local function dtype_of(model)
+  local _, first = model:named_parameters()()
+  return first and first:get_dtype()
+end
+
 -- Can it serve a request?  A longer cache does: what is not filled costs no time.
 local function serves(engine, o, batch)
   return engine.batch == batch and engine.length >= o.length and engine.given == o.dtype
-    and engine.memory == o.memory and (not o.context or engine.length == o.length)
+    and engine.weights == dtype_of(engine.model) and engine.memory == o.memory
+    and (not o.context or engine.length == o.length)
 end
 
 --- The engine of a model for so many rows and tokens: the one it had, or a new one.
@@ -37,7 +44,7 @@ function generate.engine(model, o, batch)
   engines[model] = nil
   engine = Engine.new(model, { batch = batch, length = o.length, dtype = o.dtype,
     memory = o.memory })
-  engine.given, engine.memory = o.dtype, o.memory
+  engine.given, engine.memory, engine.weights = o.dtype, o.memory, dtype_of(model)
   engines[model] = engine
   return engine
 end
