@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local nn = mrt.nn
 local codec = require "mrt.util.json"
 local files = require "support.files"
 local pieces = require "mrt.pretrained.gguf.pieces"
@@ -141,6 +142,58 @@ describe("a tokenizer in GGUF", function()
     for _, name in ipairs { "tokens", "token_type", "add_space_prefix", "add_bos_token" } do
       assert.same(keys["tokenizer.ggml." .. name], again["tokenizer.ggml." .. name], name)
     end
+  end)
+
+  it("is read as it was written: unigram", function()
+    local texts = { "<unk>", "<s>", "</s>", "\u{2581}", "\u{2581}a", "\u{2581}ab", "ab", "abb",
+      "a", "b", "\u{2581}b" }
+    local list = {}
+    for i, said in ipairs(texts) do
+      list[i] = { text = said, score = -0.7 * i, kind = i == 1 and 2 or i < 4 and 3 or 1 }
+    end
+    for _, squeeze in ipairs { true, false } do
+      local model = { unigram = true, prefix = true, squeeze = squeeze, charsmap = "", list = list,
+        ids = { unk = 0, bos = 1, eos = 2 } }
+      local path = folder { ["tokenizer.model"] = pieces.write(model),
+        ["tokenizer_config.json"] = { eos_token = "</s>", unk_token = "<unk>",
+          add_eos_token = true, tokenizer_class = "T5Tokenizer" } }
+      local file = files.name ".gguf"
+      assert(mrt.save(file, {}, (assert(keys_of(path, #texts)))))
+      local a, b = assert(mrt.text.tokenizer(path)), assert(mrt.text.tokenizer(file))
+      for _, said in ipairs { "a ab aab b", "  abba   ab ", "", "zabz", "abbabb" } do
+        assert.same(a:encode(said), b:encode(said), said)
+      end
+      assert.equal(2, b.eos)
+      assert.equal("a ab", b:decode(b:encode "a ab", { skip_special = true }))
+    end
+  end)
+
+  it("becomes the files of a folder, or says why not", function()
+    local function saved(list, vocab, o)
+      local path = folder(list)
+      local model = nn.Decoder { vocab = vocab, dim = 8, layers = 1, heads = 2, context = 32 }
+      assert(model:save(path, { family = "llama" }))
+      local file, to = files.name ".gguf", files.folder()
+      assert(assert(nn.load(path)):save(file))
+      local done, message, code = assert(nn.load(file)):save(to, o)
+      return done and to, message, code, path
+    end
+    local to, _, _, from = saved({ ["tokenizer.json"] = byte_level(),
+      ["tokenizer_config.json"] = { eos_token = "<|end|>", chat_template = "{{ 1 }}" } }, 264)
+    local a, b = assert(mrt.text.tokenizer(from)), assert(mrt.text.tokenizer(to))
+    for _, said in ipairs { "hello world hell, \xe4\xb8\x96 <|end|> x", "  a\n b" } do
+      assert.same(a:encode(said), b:encode(said))
+    end
+    assert.equal("{{ 1 }}", b.chat_template)
+    assert.equal("<|end|>", b.config.eos_token)
+    local list = { ["tokenizer.model"] = pieces.write { unigram = true, prefix = true,
+      squeeze = true, charsmap = "", ids = {}, list = { { text = "<unk>", score = 0.0, kind = 2 },
+        { text = "a", score = -1.0, kind = 1 } } } }
+    local none, message, code = saved(list, 2)
+    assert.is_falsy(none)
+    assert.equal("data", code)
+    assert.matches("its tokenizer, unigram, has no form", message)
+    assert.is_nil(io.open(assert(saved(list, 2, { tokenizer = false })) .. "/tokenizer.json"))
   end)
 
   it("is none where the folder has none", function()

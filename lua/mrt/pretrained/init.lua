@@ -49,7 +49,7 @@ end
 ---
 --- Returns nil: a file that cannot be written (code "file"); a model that its family
 --- cannot say, or that llama.cpp does not compute, by name; adapters in it; in a folder,
---- quantised weights (code "data").
+--- quantised weights, a GGUF file's tokenizer that transformers has no form for (code "data").
 ---@param model mrt.nn.Decoder
 ---@param path string
 ---@param given? mrt.nn.SaveOptions  of .gguf {type: string?, name: string?}

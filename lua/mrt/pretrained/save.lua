@@ -21,6 +21,7 @@ local SHARD <const> = 5000000000 -- bytes of a file, as transformers has it
 ---@class mrt.nn.SaveOptions
 ---@field family? string   model_type, of a model that was not loaded; default its own
 ---@field shard? integer   bytes of weights in one file; default 5e9
+---@field tokenizer? boolean  false: without the tokenizer of a GGUF file that the model came from
 
 -- What is copied from the folder that a model came from.
 local beside = { "generation_config.json", "tokenizer.json", "tokenizer_config.json",
@@ -139,9 +140,16 @@ end
 
 -- ---- the folder ----------------------------------------------------------------
 
-local function copy_beside(from, to)
+-- The files of a tokenizer that the model had elsewhere than in a folder.
+local function made_beside(model, o)
+  local from = model.folder
+  if not o.tokenizer or type(from) ~= "string" or not from:find "%.gguf$" then return {} end
+  return require "mrt.pretrained.gguf.tokens_folder"(from)
+end
+
+local function write_beside(from, to, made)
   for _, name in ipairs(beside) do
-    local text = from and from ~= to and core.read_file(from .. "/" .. name)
+    local text = made[name] or from and from ~= to and core.read_file(from .. "/" .. name)
     if text then
       local done, message, code = core.write_file(to .. "/" .. name, text)
       if not done then return nil, message, code end
@@ -180,17 +188,20 @@ end
 ---@return string? message
 ---@return string? code
 return function(model, path, given)
-  local o = options.read("save", given, { family = options.of "string", shard = SHARD })
+  local o = options.read("save", given, { family = options.of "string", shard = SHARD,
+    tokenizer = true })
   options.size("save", "shard", o.shard)
   local family = family_of(model, o)
   local places, message, code = places_of(model, family)
   if not places then return nil, message, code end
   local config, why, kind = config_of(model, family)
   if not config then return nil, why, kind end
+  local made, lost_why, lost_kind = made_beside(model, o)
+  if not made then return nil, lost_why, lost_kind end
   core.make_folders(path)
   local done, problem, how = write_weights(path, cut(model, places, o.shard))
   if done then done, problem, how = core.write_file(path .. "/config.json", write_json(config)) end
-  if done then done, problem, how = copy_beside(model.folder, path) end
+  if done then done, problem, how = write_beside(model.folder, path, made) end
   if not done then return nil, problem, how end
   return true
 end

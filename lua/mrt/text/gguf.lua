@@ -1,12 +1,14 @@
 --- gguf.lua -- the tokenizer that a GGUF file has in its keys
 ---
---- The keys become the tokenizer.json that says the same, which is then read like any other.
+--- The keys become the tokenizer.json that says the same, or of unigram the sentencepiece model,
+--- which is then read like any other.
 ---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
 local file = require "mrt.io.file"
 local json = require "mrt.util.json"
+local pieces = require "mrt.pretrained.gguf.pieces"
 local pre = require "mrt.pretrained.gguf.pre"
 local tokens = require "mrt.pretrained.gguf.tokens"
 
@@ -149,6 +151,38 @@ end
 
 local kinds_of = { gpt2 = of_bytes, llama = of_pieces }
 
+-- Tokens and their kinds.
+local function tokens_of(metadata)
+  local texts = list_of(metadata, "tokens", "string")
+  if not texts then return nil, "tokenizer.ggml.tokens: a list of strings wanted" end
+  local kinds = list_of(metadata, "token_type", "number") or {}
+  for i = 1, #texts do kinds[i] = kinds[i] or tokens.NORMAL end
+  return texts, kinds
+end
+
+--- The sentencepiece model of a file's keys, of unigram.
+---@param metadata table<string, any>
+---@return string? bytes
+---@return string? message
+function gguf.model(metadata)
+  local texts, kinds = tokens_of(metadata)
+  if not texts then return nil, kinds end
+  local scores = list_of(metadata, "scores", "number")
+  if not scores or #scores ~= #texts then
+    return nil, "tokenizer.ggml.scores: a number for each token wanted"
+  end
+  local map, list = list_of(metadata, "precompiled_charsmap", "number") or {}, {}
+  for i, text in ipairs(texts) do
+    list[i] = { text = text, score = scores[i] + 0.0, kind = kinds[i] }
+  end
+  for i, byte in ipairs(map) do map[i] = string.char(byte & 255) end
+  return pieces.write { unigram = true, list = list, charsmap = table.concat(map),
+    prefix = key(metadata, "add_space_prefix") ~= false,
+    squeeze = key(metadata, "remove_extra_whitespaces") ~= false,
+    ids = { unk = key(metadata, "unknown_token_id"), bos = key(metadata, "bos_token_id"),
+      eos = key(metadata, "eos_token_id"), pad = key(metadata, "padding_token_id") } }
+end
+
 --- The tokenizer.json of a file's keys.
 ---@param metadata table<string, any>
 ---@return string? text
@@ -157,10 +191,8 @@ function gguf.json(metadata)
   local model = key(metadata, "model")
   local make = kinds_of[model]
   if not make then return nil, ("a tokenizer of type %q"):format(tostring(model)) end
-  local texts = list_of(metadata, "tokens", "string")
-  if not texts then return nil, "tokenizer.ggml.tokens: a list of strings wanted" end
-  local kinds = list_of(metadata, "token_type", "number") or {}
-  for i = 1, #texts do kinds[i] = kinds[i] or tokens.NORMAL end
+  local texts, kinds = tokens_of(metadata)
+  if not texts then return nil, kinds end
   local out, message = make(metadata, texts, kinds)
   if not out then return nil, message end
   out.version, out.truncation, out.padding = "1.0", null, null
@@ -172,6 +204,17 @@ end
 
 local names = { bos = "bos", eos = "eos", pad = "padding", unk = "unknown" }
 
+-- The ids of special tokens, and around texts of unigram, whose form says nothing of them.
+local function name_special(found, metadata, unigram)
+  for name, long in pairs(names) do
+    local id = key(metadata, long .. "_token_id")
+    found[name] = math.type(id) == "integer" and id or nil
+  end
+  if not unigram then return end
+  found.core:enclose(key(metadata, "add_bos_token") == true and found.bos or nil,
+    key(metadata, "add_eos_token") ~= false and found.eos or nil)
+end
+
 --- Open the tokenizer of a file: see mrt.text.tokenizer.
 ---@param path string
 ---@return table? found
@@ -181,17 +224,15 @@ function gguf.open(path)
   local opened <close>, message, code = file.open(path, "gguf")
   if not opened then return nil, message, code end
   local metadata = opened.metadata
-  local text, why = gguf.json(metadata)
+  local unigram = key(metadata, "model") == "t5"
+  local text, why = (unigram and gguf.model or gguf.json)(metadata)
   if not text then return nil, ("%s: %s"):format(path, why), "data" end
   local handle, wrong, kind = core.parse_tokenizer(path, text)
   if not handle then return nil, wrong, kind end
   local template = metadata["tokenizer.chat_template"]
   local found = { core = handle, files = {}, config = {},
     chat_template = type(template) == "string" and template or nil }
-  for name, long in pairs(names) do
-    local id = key(metadata, long .. "_token_id")
-    found[name] = math.type(id) == "integer" and id or nil
-  end
+  name_special(found, metadata, unigram)
   return found
 end
 
