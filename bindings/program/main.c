@@ -17,6 +17,7 @@
 #include <lauxlib.h>
 #include <limits.h>
 #include <lualib.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,6 +374,7 @@ static void fill_streams(void) {
 
 int main(int argc, char **argv) {
   fill_streams();
+  signal(SIGXFSZ, SIG_IGN); /* what is too large for a file is a failed write */
   lua_State *L = luaL_newstate();
   /* One rank of several: its lines come whole, and at once. */
   if (getenv("LOCAL_RANK")) setvbuf(stdout, NULL, _IOLBF, BUFSIZ);

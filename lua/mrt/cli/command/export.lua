@@ -28,7 +28,17 @@ local function merged(folder, adapter)
   return model
 end
 
+-- A file that took hours is not lost to a word that was typed twice.
+local function is_there(path)
+  local file = io.open(path, "r")
+  if file then file:close() end
+  return file ~= nil
+end
+
 local function export(args)
+  if not args.force and is_there(args.out) then
+    return nil, args.out .. ": there is such a file; --force writes over it"
+  end
   local gguf = require "mrt.pretrained.gguf"
   local name = args.name or args.folder:gsub("/+$", ""):match "[^/]+$"
   local o = { type = args.type, name = name, report = function(report, metadata)
@@ -65,6 +75,7 @@ return arguments.new {
   { "--type NAME", "of the weights", default = "f16", choices = { "f32", "f16", "bf16", "q8_0",
     "q4_0", "q4_1", "q5_0", "q5_1", "q4_k_m", "q4_k_s", "q5_k_m", "q5_k_s", "q6_k" } },
   { "--adapter FOLDER", "an adapter of peft's form, merged first" },
+  { "--force", "write over a file that is there" },
   { "--name TEXT", "what the file calls the model; else the folder's name" },
   run = run,
 }
