@@ -68,7 +68,7 @@ describe("mrt generate", function()
     files.write(long .. "/config.json", json.encode(config))
     local _, text = type_in(("generate '%s' Hello --count 60000 --temperature 1"):format(long),
       { { "Hello\\|arena", "\\003" } })
-    assert.is_truthy(text:find "was 130")
+    assert.is_truthy(text:find "was 130", text:sub(-700))
     assert.is_truthy(text:find "[^-]icanon" and text:find "[^-]echo ")
     assert.is_falsy(text:find "traceback")
   end)

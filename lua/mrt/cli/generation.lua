@@ -44,6 +44,14 @@ function generation.complain(name, text, ...)
   return 1
 end
 
+--- Was it Ctrl-C?  Between two steps Lua is stopped, within one the step.
+---@param problem any  what was raised
+---@return boolean
+function generation.interrupted(problem)
+  return type(problem) == "table" and problem.code == "interrupted"
+    or tostring(problem):find("interrupted!", 1, true) ~= nil
+end
+
 --- What an error says, without where it was raised.
 ---@param problem any
 ---@return string

@@ -43,7 +43,7 @@ end
 local function run(args)
   local fine, ok, message = pcall(write_text, args)
   if not fine then
-    if tostring(ok):find("interrupted!", 1, true) then error(ok, 0) end
+    if generation.interrupted(ok) then error(ok, 0) end
     ok, message = nil, generation.message(ok)
   end
   return ok and 0 or generation.complain("generate", message)
