@@ -44,10 +44,8 @@ function generation.complain(name, text, ...)
   return 1
 end
 
---- Was it Ctrl-C?  Between two steps Lua is stopped, within one the step.
----@param problem any  what was raised
----@return boolean
-function generation.interrupted(problem)
+-- Was it Ctrl-C?  Between two steps Lua is stopped, within one the step.
+local function is_interrupted(problem)
   return type(problem) == "table" and problem.code == "interrupted"
     or tostring(problem):find("interrupted!", 1, true) ~= nil
 end
@@ -58,6 +56,22 @@ end
 function generation.message(problem)
   if type(problem) ~= "table" or not problem.message then return tostring(problem) end
   return problem.message
+end
+
+--- What a command does with its arguments: `run`, whose failures are said in one line, and
+--- Ctrl-C goes on to who knows its status.
+---@param name string
+---@param run fun(args: table): true?, string?
+---@return fun(args: table): integer status
+function generation.command(name, run)
+  return function(args)
+    local fine, ok, message = pcall(run, args)
+    if not fine then
+      if is_interrupted(ok) then error(ok, 0) end
+      ok, message = nil, generation.message(ok)
+    end
+    return ok and 0 or generation.complain(name, message)
+  end
 end
 
 --- Open the model and its tokenizer.

@@ -155,20 +155,11 @@ local function start(args)
   return true
 end
 
-local function run(args)
-  local fine, ok, message = pcall(start, args)
-  if not fine then
-    if generation.interrupted(ok) then error(ok, 0) end
-    ok, message = nil, generation.message(ok)
-  end
-  return ok and 0 or generation.complain("chat", message)
-end
-
 return generation.parser {
   name = "mrt chat",
   about = "Talk with a model.",
   { "FOLDER", "a model: a folder as transformers writes it, or a .gguf file" },
   { "--system TEXT", "what it is told first" },
   more = help,
-  run = run,
+  run = generation.command("chat", start),
 }

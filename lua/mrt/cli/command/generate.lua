@@ -40,19 +40,10 @@ local function write_text(args)
   return true
 end
 
-local function run(args)
-  local fine, ok, message = pcall(write_text, args)
-  if not fine then
-    if generation.interrupted(ok) then error(ok, 0) end
-    ok, message = nil, generation.message(ok)
-  end
-  return ok and 0 or generation.complain("generate", message)
-end
-
 return generation.parser {
   name = "mrt generate",
   about = "Let a model go on with a text.",
   { "FOLDER", "a model: a folder as transformers writes it, or a .gguf file" },
   { "[TEXT]", "- or none: standard input" },
-  run = run,
+  run = generation.command("generate", write_text),
 }
