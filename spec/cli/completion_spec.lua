@@ -97,6 +97,19 @@ describe("completion", function()
     assert.equal("ring", (complete "?tost"))
   end)
 
+  it("knows the options of a call's table", function()
+    _G.spec_base = require "mrt"
+    for line, wanted in pairs { ["spec_base.nn.GPT { vocab = 65, con"] = "text = ",
+      ["spec_base.optim.adamw(f(), { weig"] = "ht_decay = ", ["f(spec_base.nn.GPT{he"] = "ad",
+      ["spec_base.nn.GPT { vocab = con"] = "", ["spec_f { con"] = "",
+      ["spec_base.nn.GPT { { con"] = "", ["spec_base.nn.GPT(con"] = "" } do
+      assert.equal(wanted, (complete(line)), line)
+    end
+    assert.matches("adamw = .*weight_decay =", (select(2, complete "spec_base.optim.adamw(p, {")))
+    _G.spec_base = require "mrt".ones(2)
+    assert.equal("im = ", (complete "spec_base:softmax { d"))
+  end)
+
   it("knows locals of the prompt before globals", function()
     local chunks = require "mrt.cli.repl.chunk"()
     chunks:compile "local spec_object, spec_other = { own = 1 }, 2"()

@@ -4,7 +4,8 @@
 -- are walked with raw access only, so no code of the user runs because a key was
 -- pressed. Parts of mrt that are not loaded yet are loaded. What a call returns is
 -- not known, but that tensors' methods make tensors, and classes objects. Within a
--- string, files; at the beginning of a line, the prompt's own commands.
+-- string, files; in the table of a call, its options; at the beginning of a line,
+-- the prompt's own commands.
 --
 -- SPDX-License-Identifier: MIT
 
@@ -84,14 +85,19 @@ local function files(path)
   return names, prefix
 end
 
--- The same for the last word, of what stands before it: its place is `at`.
+-- Names for the last word by what stands before it, up to word `at`: within the table of
+-- a call its options, if any fits.
 local function after(words, at, prefix, scope)
   local mark = words[at] and words[at].text
   if mark == "." or mark == ":" then
     local known, value = chain.value(words, at - 1, scope)
     return known and fields(value, prefix, mark == ":") or {}
   end
-  return prefix ~= "" and alone(scope, prefix) or {}
+  local names = {}
+  for name in next, require "mrt.cli.repl.option_names"(words, at, scope) do
+    if begins(name, prefix) then names[#names + 1] = name .. " = " end
+  end
+  return (names[1] or prefix == "") and names or alone(scope, prefix)
 end
 
 -- Candidates for the end of a line, which is no space, and how much of them is there.

@@ -14,10 +14,13 @@ local intro = [[
 An expression prints its value; a semicolon at the end keeps it quiet.
 A local variable lasts, as if all that is typed were one file.
   _            the last value
-  ?name        what an operator or function does, also help(value)
+  ?name        what a name is, of mrt or yours; also help(value)
+  ?two words   the names whose description has these words
   :time on     say how long each line takes; :time off
   :quit        leave, also Ctrl-D
-  Tab          completes names, Ctrl-R searches the history, Ctrl-C stops a run]]
+  Tab          completes names, options in a call's table, files in a string
+  Up, Ctrl-R   the line or function before; search for one
+  Ctrl-C       stops what is running]]
 
 ---@class mrt.Repl
 ---@field terminal table   functions of the program, see bindings/program/repl.c
@@ -206,7 +209,7 @@ function Repl:set_globals()
   if rawget(_G, "help") == nil then
     _G.help = function(topic)
       if topic == nil then return print(intro) end
-      return print(require "mrt.cli.repl.help"(topic))
+      return print(require "mrt.cli.repl.help"(topic, self:width()))
     end
   end
   require "mrt.cli.repl.globals".watch()
@@ -229,6 +232,7 @@ return function(terminal)
     return require "mrt.cli.repl.complete"(text, self.chunks, self:width())
   end
   self:set_globals()
+  if terminal.typed then print ":help tells about this prompt, ?name about a name" end
   while true do
     local line = self:read(_PROMPT or "> ")
     if line == nil or line and self:take(line) then break end
