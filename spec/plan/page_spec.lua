@@ -85,6 +85,24 @@ describe("the page of a plan", function()
     assert.equal(#plan:steps(), #data.steps.op)
   end)
 
+  it("has a front of peak against time, each point a plan within its budget", function()
+    local plan = plan_of { accumulate = 2 }
+    local page = html(plan)
+    local points = data_of(page, "front-data")
+    local ways, last = {}, math.huge
+    for _, p in ipairs(points) do
+      assert.is_true(p.peak <= last and p.seconds > 0)
+      last = p.peak
+      if p.memory then assert.is_true(p.needs <= p.memory) end
+      ways[p.way] = (ways[p.way] or 0) + 1
+    end
+    assert.is_true(ways.memory >= 1 and ways["accumulate = 8"] == 1 and ways["as it is"] == 1)
+    assert.equal(page, html(plan))
+    assert.is_nil(html(plan, { front = false }):find("front-data", 1, true))
+    local alone = require "mrt.plan".new(plan.core, nil, 0)
+    assert.is_nil(html(alone):find("front-data", 1, true))
+  end)
+
   it("stays small: less than 250 bytes a buffer", function()
     local x = mrt.variable(mrt.ones(8))
     local plan = mrt.compile(function(a)
@@ -98,9 +116,10 @@ describe("the page of a plan", function()
   it("zooms, answers to clicks and keys, and says nothing to the console", function()
     if not chromium.path then return pending "chromium is not installed" end
     local plan = plan_of { name = HOSTILE }
-    local data = data_of(html(plan), "plan-data")
+    local page = html(plan)
+    local data = data_of(page, "plan-data")
     for _, wide in ipairs { 390, 1200 } do
-      local said, console = chromium.open(html(plan), [[
+      local said, console = chromium.open(page, [[
         const place = document.getElementById("timeline")
         const [live, arena] = place.querySelectorAll("canvas"), r = arena.getBoundingClientRect()
         const at = (kind, x, y, more) => arena.dispatchEvent(new PointerEvent(kind,
@@ -134,7 +153,15 @@ describe("the page of a plan", function()
         search.value = "GELU"
         search.dispatchEvent(new Event("input"))
         search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }))
-        say(document.querySelector(".details h3").textContent)]], wide)
+        say(document.querySelector(".details h3").textContent)
+        const slider = document.querySelector("input[type=range]"), says = () =>
+          document.querySelector(".says").value
+        say(says())
+        slider.value = 0
+        slider.dispatchEvent(new Event("input"))
+        say(says())
+        say(document.querySelector("#front circle") && document.querySelectorAll("tr.on").length)
+        say(document.documentElement.scrollWidth <= innerWidth)]], wide)
       assert.same({}, console)
       local all = ("0.00 %d.00"):format(#plan:steps())
       assert.same({ "true", all .. " -1", "true", "true" }, { table.unpack(said, 1, 4) })
@@ -145,6 +172,10 @@ describe("the page of a plan", function()
       assert.equal(said[5], said[8])
       assert.equal("true", said[9])
       assert.matches("gelu", said[10])
+      assert.matches(": peak .* 1.00x the time; the step as it is, all kept", said[11])
+      assert.matches("%dx the time", said[12])
+      assert.not_equal(said[11], said[12])
+      assert.same({ "1", "true" }, { said[13], said[14] })
     end
   end)
 end)

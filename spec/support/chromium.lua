@@ -18,7 +18,8 @@ pipe:close()
 ---@return string[] console  messages, errors included
 function chromium.open(page, program, wide)
   local path, log = files.name ".html", files.name ".log"
-  local more = ([[<pre id="said"></pre><script>
+  local more = ([[<pre id="said" style="white-space: pre-wrap; overflow-wrap: anywhere"></pre>
+    <script>
     const say = (...words) => { said.textContent += words.join(" ") + "\n" }
     addEventListener("load", () => setTimeout(() => { %s }, 200))</script></body>]]):format(
       program or "")
@@ -29,7 +30,7 @@ function chromium.open(page, program, wide)
       wide or 1200, path, log)
   local out <close> = assert(io.popen(command))
   local said, console = {}, {}
-  local text = out:read "a":match '<pre id="said">(.-)</pre>' or "no page"
+  local text = out:read "a":match '<pre id="said"[^>]*>(.-)</pre>' or "no page"
   for line in text:gmatch "[^\n]+" do
     said[#said + 1] = line:gsub("&lt;", "<"):gsub("&gt;", ">"):gsub("&amp;", "&")
   end

@@ -284,14 +284,15 @@ local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle"
 ---     plan:save "graph.svg"
 ---     plan:save("fused.graph.svg", {stage = "fuse"})
 ---@param path string
----@param given? {format: mrt.PlanFormat?, stage: string?}  `stage` is one of
----             `plan:stages()`, for the graph; default "planned"
+---@param given? {format: mrt.PlanFormat?, stage: string?, front: boolean?}  `stage` is one
+---  of `plan:stages()`, for the graph; default "planned".  front = false: a page without
+---  what other budgets would cost, for which the step is planned a dozen times
 ---@return true? done
 ---@return string? message  no such folder, a full disk
 function Plan:save(path, given)
   local save = require "mrt.plan.report.save"
   given = options.read("save", given, { format = options.none,
-    stage = options.none })
+    stage = options.none, front = true })
   local bare = type(path) == "string" and path:match "[^/]*$" == "graph.svg"
   local name = save.format(path, formats, given.format or bare and "graph" or nil)
   if given.stage and name ~= "graph" then

@@ -20,11 +20,22 @@ function embed.data(id, value)
   return ('<script type="application/json" id="%s">%s</script>'):format(id, text)
 end
 
---- Programs, one after the other, in a scope of their own.
----@param ... string
+--- Programs, in one scope; those of a list within it have one of their own.
+---@param ... string|string[]  names of files in script/
 ---@return string
 function embed.script(...)
-  return ("<script>\n\"use strict\"\n{\n%s}\n</script>"):format(table.concat { ... })
+  local out = {}
+  local function add(name) out[#out + 1] = require("mrt.plan.report.script." .. name) end
+  for _, item in ipairs { ... } do
+    if type(item) == "table" then
+      out[#out + 1] = "{\n"
+      for _, name in ipairs(item) do add(name) end
+      out[#out + 1] = "}\n"
+    else
+      add(item)
+    end
+  end
+  return ("<script>\n\"use strict\"\n{\n%s}\n</script>"):format(table.concat(out))
 end
 
 ---@class mrt.report.Pool

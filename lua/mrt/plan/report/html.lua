@@ -6,6 +6,7 @@ local about = require "mrt.plan.report.about"
 local data_of = require "mrt.plan.report.timeline_data"
 local embed = require "mrt.plan.report.embed"
 local format = require "mrt.util.format"
+local front = require "mrt.plan.report.front"
 local lanes = require "mrt.plan.report.lanes"
 local markup = require "mrt.plan.report.markup"
 local pool = require "mrt.plan.caching_allocator"
@@ -160,25 +161,25 @@ local function timeline(out, plan, values, steps)
   out[#out + 1] = embed.data("plan-data", data_of(plan, values, steps))
 end
 
-local function programs(...)
-  local list = {}
-  for i, name in ipairs { ... } do list[i] = require("mrt.plan.report.script." .. name) end
-  return embed.script(table.unpack(list))
-end
-
 ---@param plan mrt.Plan
+---@param o? {front: boolean?}  false: without what other budgets would cost, which takes
+---  plans of its own
 ---@return string
-return function(plan)
+return function(plan, o)
   local out, values, steps = {}, plan:values(), plan:steps()
   local title = "Plan" .. (plan.title and " of " .. plan.title or "")
   out[1] = ("<h1>%s: %s</h1>"):format(escape(title), format.bytes(plan.peak))
   totals(out, plan)
   composition(out, plan, values)
   timeline(out, plan, values, steps)
+  local section, any = "", false
+  if not o or o.front ~= false then section, any = front(plan) end
+  out[#out + 1] = section
   survivors(out, plan, values)
   stalls(out, plan, values)
   if plan.transient > 0 then
-    out[#out + 1] = programs("common", "timeline", "select")
+    out[#out + 1] = any and embed.script("common", { "timeline", "select" }, "plot", { "front" })
+      or embed.script("common", { "timeline", "select" })
   end
   return markup.page(title, table.concat(out, "\n"))
 end

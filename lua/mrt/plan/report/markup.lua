@@ -183,7 +183,9 @@ canvas { display: block; width: 100%; touch-action: pan-y; cursor: crosshair }
 .tools button { background: #8881; border: 1px solid #8886; border-radius: 4px }
 .tools button { min-width: 2.2em; padding: .15em .6em }
 .tools input[type=search] { font: inherit; flex: 1 1 10em; max-width: 22em }
-.tools input[type=range] { flex: 1 1 14em; max-width: 40em }
+.tools label { display: flex; gap: .6em; align-items: center; flex-wrap: wrap }
+.tools label.slide { flex: 1 1 14em; flex-wrap: nowrap; max-width: 44em }
+.tools input[type=range] { flex: 1 }
 .details button { background: none; border: 0; padding: 0 .6em 0 0; text-align: left }
 .details button { color: #0060a0; text-decoration: underline }
 .details .name { display: inline-block; min-width: 7em; margin-right: .6em; color: #666 }
@@ -192,10 +194,12 @@ canvas { display: block; width: 100%; touch-action: pan-y; cursor: crosshair }
 .tip { position: fixed; z-index: 9; max-width: min(34em, 92vw); padding: .3em .6em }
 .tip { background: #fff; border: 1px solid #999; border-radius: 4px; pointer-events: none }
 .tip { box-shadow: 0 2px 8px #0003; overflow-wrap: anywhere; font-size: .93em }
+.plot { outline-offset: 2px } .plot > svg { display: block; max-width: none }
+.says { font-weight: 600; font-variant-numeric: tabular-nums }
 tr.on td { background: #0072b222 }
 @media (max-width: 600px) {
 body { margin: 1em auto; padding: 0 .7em }
-table { display: block; overflow-x: auto }
+table { display: block; overflow-x: auto } td:last-child:not(.n) { min-width: 11em }
 }
 @media (prefers-color-scheme: dark) {
 body { background: #1a1a1d; color: #ddd } td, th { border-color: #333 }
@@ -221,7 +225,7 @@ function markup.page(title, body)
 <link rel="icon" href="data:,"><title>%s</title><style>
 %s</style></head><body>
 %s</body></html>
-]]):format(policy, markup.escape(title), page_style, body)
+]]):format(policy, markup.escape(title), markup.style .. page_style, body)
 end
 
 return markup

@@ -67,7 +67,7 @@ function numbers(g, w, h, colours) {
   g.textAlign = "center"
   g.fillStyle = colours.text
   for (let s = Math.ceil(Math.max(view.from + 0.5, 1) / by) * by; s <= view.to + 0.5; s += by)
-    if (s >= 1 && s <= steps) g.fillText(countText(s), clamp(xOf(s - 0.5, w), LEFT, w - 14), h - 5)
+    if (s >= 1 && s <= steps) g.fillText(countText(s), clamp(xOf(s - 0.5, w), LEFT, w - 22), h - 5)
 }
 
 // A line down the middle of a step.
