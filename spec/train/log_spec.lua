@@ -100,7 +100,7 @@ describe("a log", function()
     local page = files.read(folder .. "/report.html")
     assert.truthy(page:find("&lt;a &amp; b&gt;", 1, true))
     local _, charts = page:gsub("<polyline", "")
-    assert.equal(4, charts) -- loss, smoothed, validation, rate
+    assert.equal(3, charts) -- loss, validation, rate
   end)
 
   it("goes on after a step, past a line that was cut off", function()

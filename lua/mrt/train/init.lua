@@ -28,7 +28,8 @@ local snapshot = require "mrt.train.snapshot"
 local stop = require "mrt.train.stop"
 local together = require "mrt.communicator.sync"
 
-local train = { log = log.open, read_log = log.read, snapshots = snapshot.new }
+local train = { log = log.open, read_log = log.read, report = log.report,
+  snapshots = snapshot.new }
 
 ---@alias mrt.Loss fun(model: mrt.nn.Module, ...: mrt.Tensor): mrt.Tensor
 
@@ -173,6 +174,10 @@ local function go_on(o)
   return kept, done, message
 end
 
+local function want(ok, message)
+  if not ok then core.fail("file", "train.run", message) end
+end
+
 -- What the script has that is not in the plan: tensors beside a step's inputs.
 local function beside(plan)
   return math.max(mrt.memory().now - plan:here() - plan.inputs, 0)
@@ -189,6 +194,8 @@ local function open_log(o, plan, done, unit)
       beside = beside(plan), predicted = plan.seconds,
       parameters = o.model and o.model:count() } })
   if not run then core.fail("file", "train.run", message) end
+  want(plan:save(o.log .. "/plan.html", { front = false }))
+  want(plan:save(o.log .. "/plan.svg"))
   return run
 end
 
@@ -229,7 +236,7 @@ end
 ---@field plan? boolean          print the memory plan first
 ---@field log_every? integer     steps between plain lines
 ---@field on_step? fun(info: {step: integer, loss: number, norm: number?})
----@field log? string            a folder for run.jsonl, TensorBoard and report.html
+---@field log? string            a folder for run.jsonl, TensorBoard, report.html and plan.html
 ---@field snapshots? string      a folder
 ---@field snapshot_every? integer  steps; also after the last one
 ---@field keep? integer          snapshots kept, default 3

@@ -194,6 +194,10 @@ canvas { display: block; width: 100%; touch-action: pan-y; cursor: crosshair }
 .tip { position: fixed; z-index: 9; max-width: min(34em, 92vw); padding: .3em .6em }
 .tip { background: #fff; border: 1px solid #999; border-radius: 4px; pointer-events: none }
 .tip { box-shadow: 0 2px 8px #0003; overflow-wrap: anywhere; font-size: .93em }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 32em), 1fr)) }
+.charts { gap: 1em 2em } .charts figure { margin: 0; min-width: 0 }
+figcaption { display: flex; gap: 1.2em; align-items: baseline; flex-wrap: wrap }
+.tools select { font: inherit }
 .plot { outline-offset: 2px } .plot > svg { display: block; max-width: none }
 .says { font-weight: 600; font-variant-numeric: tabular-nums }
 tr.on td { background: #0072b222 }

@@ -8,6 +8,8 @@
 ---                the scalars; NaN and infinities as text, for JSON has none
 --- events.out...  the scalars for TensorBoard, unless `tensorboard = false`
 --- report.html    a page with charts, once the log is closed
+--- plan.html      the page of the step's plan, and plan.svg, its picture, where the log is of
+---                a run of mrt.train.run; the page of the run shows it
 ---
 --- A run that goes on from a snapshot goes on in its files: what they say of
 --- later steps is taken out.  A run that begins anew where another one was puts
@@ -20,6 +22,7 @@ local core = require "mrt.core"
 local json = require "mrt.util.json"
 local options = require "mrt.util.options"
 local page = require "mrt.train.log.page"
+local runs = require "mrt.train.log.runs"
 local save = require "mrt.plan.report.save"
 local tensorboard = require "mrt.train.log.tensorboard"
 
@@ -85,7 +88,8 @@ end
 
 -- Is this a file that a log makes?
 local function is_ours(name)
-  return name == "run.jsonl" or name == "report.html" or name:find("^events%.out%.tfevents%.")
+  return name == "run.jsonl" or name == "report.html" or name == "plan.html"
+    or name == "plan.svg" or name:find("^events%.out%.tfevents%.")
 end
 
 -- Moves the log of an earlier run out of the way, and returns where to; "" where there
@@ -204,9 +208,32 @@ end
 ---@return true? done
 ---@return string? message
 function Log:report()
-  local run, records = log.read(self.folder)
-  if not run then return nil, records --[[@as string]] end
-  return save.write(self.folder .. "/report.html", page(run, records))
+  local run, message = runs.of_folder(self.folder, self.folder, log.read)
+  if not run then return nil, message end
+  return save.write(self.folder .. "/report.html", page { run })
+end
+
+--- Draw runs into one page: their losses, rates, speed and memory in the same charts.
+---
+---     mrt.train.report { "runs/a", "runs/b" }                     -- report.html, here
+---     mrt.train.report { "runs/a", "runs/b", to = "both.html" }
+---     mrt.train.report "runs/a"                                   -- runs/a/report.html
+---
+--- Raises: no folders.
+---@param given string|{[integer]: string, to: string?}  folders of logs
+---@return string? path
+---@return string? message  no log there, a full disk
+function log.report(given)
+  local folders, to = runs.read(given)
+  local list = {}
+  for i, folder in ipairs(folders) do
+    local run, message = runs.of_folder(folder, to:match "^(.*)/[^/]*$" or ".", log.read)
+    if not run then return nil, message end
+    list[i] = run
+  end
+  local ok, message = save.write(to, page(list))
+  if not ok then return nil, message end
+  return to
 end
 
 --- End the log, with its page.

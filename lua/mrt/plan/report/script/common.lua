@@ -32,8 +32,12 @@ const bytesText = n => inUnits(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
 const timeText = us => us < 1e3 ? us + " us" : us < 1e6 ? (us / 1e3).toPrecision(3) + " ms"
   : (us / 1e6).toPrecision(3) + " s"
 const countText = n => String(n).replace(/\B(?=(\d{3})+$)/g, ",")
-const shortText = n => n === 0 ? "0" : Math.abs(n) >= 1e4 || Math.abs(n) < 1e-3
-  ? n.toExponential(2).replace(/\.?0*e\+?/, "e") : String(Number(n.toPrecision(4)))
+function shortText(n) {
+  const size = Math.abs(n), unit = size < 1e4 ? 0 : Math.min(Math.floor(Math.log10(size) / 3), 4)
+  if (n === 0) return "0"
+  if (size < 1e-3 || size >= 1e15) return n.toExponential(2).replace(/\.?0*e\+?/, "e")
+  return Number((n / 1000 ** unit).toPrecision(4)) + ["", "k", "M", "G", "T"][unit]
+}
 
 // A tip beside the pointer; the first line is its head.
 const tip = el("div", { class: "tip", hidden: "" })
