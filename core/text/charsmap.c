@@ -74,13 +74,30 @@ bool mrt_charsmap_begins(const mrt_charsmap *m, char byte) {
 
 /* ---- as Hugging Face's tokenizers do ------------------------------------- */
 
+/* Marks of Unicode 16 and 17, which utf8proc may not know: such a character
+ * stands for them. */
+static int32_t known_character(uint32_t c) {
+  static const uint32_t marks[][2] = {
+    { 0x897, 0x897 },     { 0x1acf, 0x1add },   { 0x1ae0, 0x1aeb },
+    { 0x10d69, 0x10d6d }, { 0x10efa, 0x10efc }, { 0x113b8, 0x113c0 },
+    { 0x113c2, 0x113c2 }, { 0x113c5, 0x113c5 }, { 0x113c7, 0x113ca },
+    { 0x113cc, 0x113d0 }, { 0x113d2, 0x113d2 }, { 0x113e1, 0x113e2 },
+    { 0x11b60, 0x11b67 }, { 0x11f5a, 0x11f5a }, { 0x1611e, 0x1612f },
+    { 0x1e5ee, 0x1e5ef }, { 0x1e6e3, 0x1e6e3 }, { 0x1e6e6, 0x1e6e6 },
+    { 0x1e6ee, 0x1e6ef }, { 0x1e6f5, 0x1e6f5 },
+  };
+  for (int i = 0; c >= 0x897 && i < MRT_COUNT(marks); i++)
+    if (c >= marks[i][0] && c <= marks[i][1]) return 0x300;
+  return (int32_t)c;
+}
+
 /* The bytes of the character, as people see it, that begins at `p`. */
 static size_t grapheme(const char *p, size_t n) {
   int32_t state = 0;
   size_t at, more;
-  int32_t before = (int32_t)mrt_utf8_get(p, &at);
+  int32_t before = known_character(mrt_utf8_get(p, &at));
   while (at < n) {
-    int32_t c = (int32_t)mrt_utf8_get(p + at, &more);
+    int32_t c = known_character(mrt_utf8_get(p + at, &more));
     if (utf8proc_grapheme_break_stateful(before, c, &state)) break;
     at += more, before = c;
   }
