@@ -12,6 +12,26 @@ static int category(uint32_t c) {
   return utf8proc_category((utf8proc_int32_t)c);
 }
 
+/* Words of Unicode 15.1 and 16, which utf8proc may not know. */
+static bool is_newer_word(uint32_t c) {
+  static const uint32_t words[][2] = {
+    { 0x897, 0x897 },     { 0x1c89, 0x1c8a },   { 0xa7cb, 0xa7cd },
+    { 0xa7da, 0xa7dc },   { 0x105c0, 0x105f3 }, { 0x10d40, 0x10d65 },
+    { 0x10d69, 0x10d6d }, { 0x10d6f, 0x10d85 }, { 0x10ec2, 0x10ec4 },
+    { 0x10efc, 0x10efc }, { 0x11380, 0x11389 }, { 0x1138b, 0x1138b },
+    { 0x1138e, 0x1138e }, { 0x11390, 0x113b5 }, { 0x113b7, 0x113c0 },
+    { 0x113c2, 0x113c2 }, { 0x113c5, 0x113c5 }, { 0x113c7, 0x113ca },
+    { 0x113cc, 0x113d3 }, { 0x113e1, 0x113e2 }, { 0x116d0, 0x116e3 },
+    { 0x11bc0, 0x11be0 }, { 0x11bf0, 0x11bf9 }, { 0x11f5a, 0x11f5a },
+    { 0x13460, 0x143fa }, { 0x16100, 0x16139 }, { 0x16d40, 0x16d6c },
+    { 0x16d70, 0x16d79 }, { 0x18cff, 0x18cff }, { 0x1ccf0, 0x1ccf9 },
+    { 0x1e5d0, 0x1e5fa }, { 0x2ebf0, 0x2ee5d },
+  };
+  for (int i = 0; c >= 0x897 && i < MRT_COUNT(words); i++)
+    if (c >= words[i][0] && c <= words[i][1]) return true;
+  return false;
+}
+
 bool mrt_is_word(uint32_t c) {
   switch (category(c)) {
   case UTF8PROC_CATEGORY_LU:
@@ -29,7 +49,7 @@ bool mrt_is_word(uint32_t c) {
   default: /* circled letters; those that join */
     return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
            (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189) ||
-           c == 0x200c || c == 0x200d;
+           c == 0x200c || c == 0x200d || is_newer_word(c);
   }
 }
 

@@ -56,7 +56,8 @@ def in_characters(answer):
 
 
 def same(want, got, refusals_count):
-    if " at 0x" in want.get("text", "") or "{% generation %} is inside" in got.get("error", ""):
+    if " at 0x" in want.get("text", "") or "{% generation %} is inside" in got.get("error", "") \
+            or "a function cannot be printed" in got.get("error", ""):
         return True  # addresses of functions; places that are not known
     if "error" in want or "error" in got:
         return "error" in want and "error" in got or \

@@ -18,6 +18,7 @@ class Maker:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.loops = 0
+        self.within = False
         self.scope = []
 
     def one(self, *choices):
@@ -178,7 +179,16 @@ class Maker:
         if kind < 0.97:
             return out + self.tag(f"macro mac(p, o={m('a', 1)})") + "{{ p }}" + self.body(depth - 1) + self.tag("endmacro") \
                 + "{{ mac(" + m("a", 1) + ") }}"
-        return out + r.choice(["{# note #}", "{#- n -#}", self.tag("generation") + self.body(depth - 1) + self.tag("endgeneration")])
+        return out + r.choice(["{# note #}", "{#- n -#}", self.generation(depth)])
+
+    def generation(self, depth):
+        """One in another has places there that are of neither."""
+        if self.within:
+            return ""
+        self.within = True
+        text = self.tag("generation") + self.body(depth - 1) + self.tag("endgeneration")
+        self.within = False
+        return text
 
 
 def random_case(seed):

@@ -133,6 +133,16 @@ function kinds.slice(run, node, scope)
   return operators.slice(run, v, start, stop, step)
 end
 
+-- What `**more` adds to the arguments by name.
+local function add_named(named, more)
+  for _, key in ipairs(more.keys) do
+    if type(key) ~= "string" then fail.here "** wants texts as keys" end
+    if value.get(named, key) ~= nil then fail.here("'%s' is given twice", key) end
+    value.put(named, key, value.get(more, key))
+  end
+  return named
+end
+
 -- The arguments of a call: by place, and a dict of those by name, nil where none are.
 local function arguments(run, node, scope)
   local list, n = {}, #node
@@ -153,11 +163,7 @@ local function arguments(run, node, scope)
   if node.rest_named then
     local more = evaluate(run, node.rest_named, scope)
     if value.kind(more) ~= value.Dict then fail.here "** wants a dict" end
-    named = named or value.dict()
-    for _, key in ipairs(more.keys) do
-      if value.get(named, key) ~= nil then fail.here("'%s' is given twice", tostring(key)) end
-      value.put(named, key, value.get(more, key))
-    end
+    named = add_named(named or value.dict(), more)
   end
   return list, named
 end

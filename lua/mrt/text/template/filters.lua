@@ -100,7 +100,9 @@ filter("truncate", "length? killwords? end? leeway?", function(run, v, length, k
   last = text("truncate", last, "...")
   local room = length - unicode.len(last)
   if room < 0 or leeway < 0 then fail.here "truncate: the length is below that of the end" end
-  if (value.length(v) or 0) <= length + leeway then return v end
+  local size = value.length(v)
+  if not size then fail.here("truncate: '%s' has no length", value.type(v)) end
+  if size <= length + leeway then return v end
   local s = text("truncate", v)
   local cut = unicode.sub(s, 0, room)
   if kill == nil or not value.truth(kill) then cut = cut:match "^(.*) " or cut end

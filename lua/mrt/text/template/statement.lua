@@ -129,7 +129,6 @@ local function chosen(run, node, scope, items, n)
   for i = 1, n do
     local within = inner(scope)
     assign[node[1].kind](run, node[1], within, items[i])
-    within.loop = value.undefined "'loop' is undefined"
     if value.truth(evaluate(run, node.test, within)) then list[#list + 1] = items[i] end
   end
   return list, #list
