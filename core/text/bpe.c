@@ -43,13 +43,16 @@ static bool all_bytes(const mrt_bpe *b, mrt_slice c) {
   return true;
 }
 
-/* What stands for a character without a token. */
+/* What stands for a character without a token; one for what is unknown comes
+ * behind the bytes that follow it. */
 static mrt_status put_unknown(mrt_tokenizer *t, mrt_slice c, bool *unknown) {
   const mrt_bpe *b = &t->bpe;
   mrt_merging *m = &t->merging;
   if (b->byte_fallback && all_bytes(b, c)) {
+    m->count -= *unknown;
     for (size_t i = 0; i < c.size; i++)
       m->token[m->count++] = b->byte[(uint8_t)c.at[i]];
+    if (*unknown) m->token[m->count++] = b->unknown;
     return MRT_OK;
   }
   if (b->strict) {

@@ -4,7 +4,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local dkjson = require "dkjson"
+local codec = require "mrt.util.json"
 local mrt = require "mrt"
 
 local path, most = arg[1], tonumber(arg[2])
@@ -60,7 +60,7 @@ end
 
 -- A tokenizer in a few words.
 local function outline(json)
-  local j = dkjson.decode(json)
+  local j = codec.decode(json)
   j.model.vocab, j.model.merges, j.version, j.padding = nil, nil, nil, nil
   local flags = {}
   for _, a in ipairs(j.added_tokens) do
@@ -71,7 +71,7 @@ local function outline(json)
     flags[#flags + 1] = table.concat(words, " ")
   end
   j.added_tokens = flags
-  return (dkjson.encode(j):gsub('"precompiled_charsmap":"[^"]*"', "..."))
+  return (codec.encode(j):gsub('"precompiled_charsmap":"[^"]*"', "..."))
 end
 
 -- What is uncertain until the end is not given piece by piece.

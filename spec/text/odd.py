@@ -59,7 +59,7 @@ CASES = [
     dict(pre_tokenizer=SINGLE, added_tokens=[added("\n", 18, lstrip=True, rstrip=True), added("the", 20),
                                              added(" ", 9, rstrip=True)]),
     dict(normalizer={"type": "Lowercase"}, pre_tokenizer=SINGLE, decoder={"type": "Fuse"},
-         added_tokens=[added("The", 24, normalized=True)]),
+         added_tokens=[added("The", 25, normalized=True)]),
     # patterns
     dict(pre_tokenizer=split(r"\b", "Removed")), dict(pre_tokenizer=split(r"\w", "Isolated")),
     dict(pre_tokenizer=split(r"\s*", "MergedWithNext", True)),
