@@ -6,6 +6,7 @@
 Needs transformers, and build/mrt.  Says what differs, and counts.
 """
 import argparse
+import copy
 import json
 import os
 import subprocess
@@ -22,7 +23,7 @@ def expected(case):
         compiled = utils._compile_jinja_template(case["template"])
         blocks, spans = [], []
         with compiled.environment.activate_tracker(blocks, spans):
-            for block in compiled.generate(**case["values"]):
+            for block in compiled.generate(**copy.deepcopy(case["values"])):
                 blocks.append(block)
         text = "".join(blocks)
         text.encode("utf-8")

@@ -113,12 +113,19 @@ local function in_text(run, a, text)
   return text:find(a, 1, true) ~= nil
 end
 
+-- What a dict cannot have as a key.
+local function check_key(a)
+  local k = value.kind(a)
+  if k == value.Dict or k == value.List then fail.here("unhashable type: '%s'", type_of(a)) end
+end
+
 --- a in b.
 ---@return boolean
 local function contains(run, a, b)
   b = plain_text(b)
   if type(b) == "string" then return in_text(run, a, b) end
   local k = value.kind(b)
+  if k == value.Dict or (k == value.View and b.name == "dict_keys") then check_key(a) end
   if k == value.Dict then return value.get(b, a) ~= nil end
   local items, n = value.items(run, b)
   if not items then fail.here("argument of type '%s' is not iterable", type_of(b)) end
