@@ -53,6 +53,8 @@ layer("LogSoftmax", "log_softmax", { "dim" }, { dim = options.want "integer" })
 layer("Softmin", "softmin", { "dim" }, { dim = options.want "integer" })
 
 --- Slopes below 0 drawn at random while it trains, their mean otherwise.
+---
+---     nn.RReLU()(mrt.tensor{-1.0, 2.0}):type()  --> f32[2]
 ---@class mrt.nn.RReLU: mrt.nn.Module
 ---@overload fun(lower?: number, upper?: number): mrt.nn.RReLU
 local RReLU = Module("RReLU", "tensor")
@@ -70,6 +72,8 @@ function RReLU:forward(x)
 end
 
 --- A slope below 0 that is trained: one, or one for each channel, dimension 2.
+---
+---     nn.PReLU()(mrt.tensor{-1.0, 2.0})  --> [-0.25  2.00]
 ---@class mrt.nn.PReLU: mrt.nn.Module
 ---@field weight mrt.Tensor  `[num_parameters]`
 ---@overload fun(num_parameters?: integer, init?: number): mrt.nn.PReLU
@@ -89,6 +93,8 @@ function PReLU:forward(x) return x:prelu(self.weight) end
 function PReLU:describe() return ("%d"):format(self.weight:size(1)) end
 
 --- Give back what comes in; what it is made with does not matter.
+---
+---     nn.Identity()(mrt.tensor{1, 2})  --> [1 2]
 ---@class mrt.nn.Identity: mrt.nn.Module
 local Identity = Module("Identity", "tensor")
 function Identity.init() end

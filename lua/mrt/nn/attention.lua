@@ -28,6 +28,8 @@ local rotary = require "mrt.nn.decoder.rotary"
 --- itself and those before it.
 ---
 --- Dropout is on the result only: probabilities are never stored.
+---
+---     nn.CausalSelfAttention(16, 4)(mrt.randn(2, 5, 16)):type()  --> f32[2,5,16]
 ---@class mrt.nn.CausalSelfAttention: mrt.nn.Module
 ---@field heads integer
 ---@field head_dim integer

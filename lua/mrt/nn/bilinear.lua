@@ -22,6 +22,10 @@ local function want_fit(x1, x2, weight)
 end
 
 --- y[..., o] = sum over i and j of x1[..., i] weight[o, i, j] x2[..., j], plus bias[o].
+---
+---     nn.bilinear(mrt.ones(5, 2), mrt.ones(5, 3), mrt.ones(4, 2, 3)):type()  --> f32[5,4]
+---
+--- Raises: sizes that do not fit.
 ---@param x1 mrt.Tensor      `[..., I]`
 ---@param x2 mrt.Tensor      `[..., J]`
 ---@param weight mrt.Tensor  `[O, I, J]`
@@ -45,6 +49,8 @@ function bilinear.bilinear(x1, x2, weight, bias)
 end
 
 --- Make a layer of two inputs: `[..., inputs1]`, `[..., inputs2]` -> `[..., outputs]`.
+---
+---     nn.Bilinear(2, 3, 4)(mrt.ones(5, 2), mrt.ones(5, 3)):type()  --> f32[5,4]
 ---@class mrt.nn.Bilinear: mrt.nn.Module
 ---@field weight mrt.Tensor  `[outputs, inputs1, inputs2]`
 ---@field bias mrt.Tensor?   `[outputs]`

@@ -67,6 +67,8 @@ local function class_of(name, gates, defaults, step)
 end
 
 --- h' = tanh(W_ih x + b_ih + W_hh h + b_hh): `[N, inputs]` and perhaps h `[N, H]` -> `[N, H]`.
+---
+---     nn.RNNCell(3, 4)(mrt.zeros(2, 3)):type()  --> f32[2,4]
 ---@class mrt.nn.RNNCell: mrt.nn.Module
 ---@overload fun(inputs: integer, hidden: integer, o?: mrt.nn.RecurrentOptions): mrt.nn.Module
 class_of("RNNCell", 1, { bias = true, nonlinearity = "tanh" }, function(self, x, h)
@@ -76,6 +78,8 @@ class_of("RNNCell", 1, { bias = true, nonlinearity = "tanh" }, function(self, x,
 end)
 
 --- One step of an LSTM: x and perhaps h and c -> h', c'.
+---
+---     local h, c = nn.LSTMCell(3, 4)(mrt.zeros(2, 3))
 ---@class mrt.nn.LSTMCell: mrt.nn.Module
 ---@overload fun(inputs: integer, hidden: integer, options?: {bias: boolean?}): mrt.nn.Module
 class_of("LSTMCell", 4, { bias = true }, function(self, x, h, c)
@@ -85,6 +89,8 @@ class_of("LSTMCell", 4, { bias = true }, function(self, x, h, c)
 end)
 
 --- One step of a GRU: x and perhaps h -> h'.
+---
+---     nn.GRUCell(3, 4)(mrt.zeros(2, 3)):type()  --> f32[2,4]
 ---@class mrt.nn.GRUCell: mrt.nn.Module
 ---@overload fun(inputs: integer, hidden: integer, options?: {bias: boolean?}): mrt.nn.Module
 class_of("GRUCell", 3, { bias = true }, function(self, x, h)

@@ -55,6 +55,8 @@ end
 
 --- Make a dropout for what selu gives, which keeps mean and variance (Klambauer et al.,
 --- arXiv:1706.02515).
+---
+---     nn.AlphaDropout(0.1)(mrt.ones(2, 3)):type()  --> f32[2,3]
 ---@class mrt.nn.AlphaDropout: mrt.nn.Module
 ---@overload fun(p?: number): mrt.nn.AlphaDropout
 class_of("AlphaDropout", function(self, x)
@@ -63,6 +65,8 @@ class_of("AlphaDropout", function(self, x)
 end)
 
 --- The same of whole channels.
+---
+---     nn.FeatureAlphaDropout(0.1)(mrt.ones(2, 3, 4)):type()  --> f32[2,3,4]
 ---@class mrt.nn.FeatureAlphaDropout: mrt.nn.Module
 ---@overload fun(p?: number): mrt.nn.FeatureAlphaDropout
 class_of("FeatureAlphaDropout", function(self, x)

@@ -68,11 +68,15 @@ local function dict_of(name, what, fits)
 end
 
 --- Make a module of modules by name: `heads.left(x)`.  New ones are set as fields.
+---
+---     local heads = nn.ModuleDict { left = nn.Linear(4, 2), right = nn.Linear(4, 3) }
 ---@class mrt.nn.ModuleDict: mrt.nn.Module
 ---@overload fun(modules?: table<string, mrt.nn.Module>): mrt.nn.ModuleDict
 dict_of("ModuleDict", "module", is_module)
 
 --- Make a module of parameters by name.
+---
+---     local p = nn.ParameterDict { scale = mrt.parameter(mrt.ones(4)) }
 ---@class mrt.nn.ParameterDict: mrt.nn.Module
 ---@overload fun(parameters?: table<string, mrt.Tensor>): mrt.nn.ParameterDict
 dict_of("ParameterDict", "variable", core.is_variable)

@@ -106,6 +106,8 @@ end
 conv("Conv1d", 1, "conv1d")
 
 --- Convolve volumes: `[N, inputs, D, H, W]` -> `[N, outputs, D', H', W']`; as nn.Conv2d.
+---
+---     nn.Conv3d(1, 4, 3)(mrt.zeros(1, 1, 5, 5, 5)):type()  --> f32[1,4,3,3,3]
 ---@class mrt.nn.Conv3d: mrt.nn.Module
 ---@field weight mrt.Tensor  `[outputs, inputs / groups, kd, kh, kw]`
 ---@field bias mrt.Tensor?   `[outputs]`
@@ -114,6 +116,8 @@ conv("Conv3d", 3, "conv3d")
 
 --- Do to signals what the gradient of a convolution does: `[N, inputs, L]` ->
 --- `[N, outputs, L']`; as nn.ConvTranspose2d.
+---
+---     nn.ConvTranspose1d(1, 4, 3)(mrt.zeros(1, 1, 5)):type()  --> f32[1,4,7]
 ---@class mrt.nn.ConvTranspose1d: mrt.nn.Module
 ---@field weight mrt.Tensor  `[inputs, outputs / groups, k]`
 ---@field bias mrt.Tensor?   `[outputs]`
@@ -121,6 +125,8 @@ conv("Conv3d", 3, "conv3d")
 transposed("ConvTranspose1d", 1, "conv_transpose1d")
 
 --- The same for volumes: `[N, inputs, D, H, W]` -> `[N, outputs, D', H', W']`.
+---
+---     nn.ConvTranspose3d(1, 2, 2)(mrt.zeros(1, 1, 3, 3, 3)):type()  --> f32[1,2,4,4,4]
 ---@class mrt.nn.ConvTranspose3d: mrt.nn.Module
 ---@field weight mrt.Tensor  `[inputs, outputs / groups, kd, kh, kw]`
 ---@field bias mrt.Tensor?   `[outputs]`

@@ -19,6 +19,10 @@ local norm_names, norm_defaults = { "p", "eps", "keepdim" },
   { p = 2, eps = 1e-6, keepdim = false }
 
 --- The p-norm of x1 - x2 + eps over the last dimension; they broadcast.
+---
+---     nn.pairwise_distance(mrt.tensor{0.0, 0.0}, mrt.tensor{3.0, 4.0})  --> 4.999999
+---
+--- Raises: shapes that do not broadcast.
 ---@param x1 mrt.Tensor  `[..., D]`
 ---@param x2 mrt.Tensor  `[..., D]`
 ---@param p? number|{p: number?, eps: number?, keepdim: boolean?}  default 2
@@ -34,6 +38,10 @@ local cosine_names, cosine_defaults = { "dim", "eps" }, { dim = 2, eps = 1e-8 }
 
 --- The cosine of the angle between x1 and x2 along a dimension: x1 x2 / (|x1| |x2|), where
 --- no length counts as less than eps.
+---
+---     nn.cosine_similarity(mrt.tensor{1.0, 0.0}, mrt.tensor{1.0, 1.0}, 1)  --> 0.7071068
+---
+--- Raises: shapes that do not broadcast.
 ---@param x1 mrt.Tensor
 ---@param x2 mrt.Tensor  broadcasts with x1
 ---@param dim? integer|{dim: integer?, eps: number?}  default 2

@@ -20,8 +20,14 @@ local function layer(name, key)
   layers[name] = class
 end
 
+--- nn.pairwise_distance as a layer.
+---
+---     nn.PairwiseDistance()(mrt.zeros(2, 3), mrt.ones(2, 3)):type()  --> f32[2]
 ---@class mrt.nn.PairwiseDistance: mrt.nn.Module
 layer("PairwiseDistance", "pairwise_distance")
+--- nn.cosine_similarity as a layer.
+---
+---     nn.CosineSimilarity(2)(mrt.ones(2, 3), mrt.ones(2, 3))  --> [1.0 1.0]
 ---@class mrt.nn.CosineSimilarity: mrt.nn.Module
 layer("CosineSimilarity", "cosine_similarity")
 

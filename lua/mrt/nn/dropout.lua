@@ -7,6 +7,8 @@ local Module = require "mrt.nn.module"
 
 --- Make a dropout layer: while training, each element is zero with chance `p`
 --- and scaled by 1 / (1 - p) otherwise; in evaluation mode nothing happens.
+---
+---     nn.Dropout(0.1)(mrt.ones(2, 3)):type()  --> f32[2,3]
 ---@class mrt.nn.Dropout: mrt.nn.Module
 ---@field p number
 ---@overload fun(p?: number): mrt.nn.Dropout

@@ -82,6 +82,8 @@ end
 ---
 ---     local ids = nn.generate(model, text:encode "ROMEO:", 200)
 ---     print(text:decode(ids))
+---
+--- Raises: ids that are no integers, more of them than the context where it cannot slide.
 ---@param model mrt.nn.GPT  anything with `.context` and `[B,T]` -> `[B,T,V]`
 ---@param ids integer[]     at least one
 ---@param count integer

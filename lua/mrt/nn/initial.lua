@@ -25,14 +25,22 @@ local function number(who, name, value, default)
 end
 
 --- All zeros.
+---
+---     nn.initial.zeros()(2)  --> [0.0 0.0]
 ---@return mrt.nn.Recipe
 function initial.zeros() return mrt.zeros end
 
 --- All ones.
+---
+---     nn.initial.ones()(2)  --> [1.0 1.0]
 ---@return mrt.nn.Recipe
 function initial.ones() return mrt.ones end
 
 --- One number everywhere.
+---
+---     nn.initial.constant(0.5)(2)  --> [0.5 0.5]
+---
+--- Raises: what is no number.
 ---@param value number
 ---@return mrt.nn.Recipe
 function initial.constant(value)
@@ -41,6 +49,10 @@ function initial.constant(value)
 end
 
 --- Normal.
+---
+---     nn.initial.normal(0.02)(4, 3):type()  --> f32[4,3]
+---
+--- Raises: what is no number.
 ---@param std number    standard deviation
 ---@param mean? number  default 0
 ---@return mrt.nn.Recipe
@@ -54,6 +66,10 @@ function initial.normal(std, mean)
 end
 
 --- Uniform in [-bound, bound), or in [low, high) with both given.
+---
+---     nn.initial.uniform(0.1)(4, 3):type()  --> f32[4,3]
+---
+--- Raises: what is no number.
 ---@param low number    or the bound
 ---@param high? number
 ---@return mrt.nn.Recipe
@@ -68,6 +84,10 @@ local ROUNDS = 5 -- one in 5 million is left to be bounded, of 2 deviations
 
 --- Normal, but numbers further than `cut` standard deviations from the mean are
 --- drawn again (after some rounds: bounded).
+---
+---     nn.initial.truncated_normal(0.02)(4, 3):type()  --> f32[4,3]
+---
+--- Raises: a std that is not above 0.
 ---@param std number       before cutting
 ---@param given? {mean: number?, cut: number?}  default 0, 2
 ---@return mrt.nn.Recipe
@@ -108,6 +128,10 @@ local gains = {
 
 --- Return the factor that keeps the variance in front of a nonlinearity, as
 --- PyTorch's calculate_gain.
+---
+---     nn.initial.gain "relu"  --> 1.4142135623731
+---
+--- Raises: a name that there is not.
 ---@param name "linear"|"sigmoid"|"tanh"|"relu"|"leaky_relu"|"selu"
 ---@param slope? number  of leaky_relu, default 0.01
 ---@return number
@@ -119,6 +143,10 @@ function initial.gain(name, slope)
 end
 
 --- Glorot & Bengio 2010: uniform, variance gain^2 2 / (inputs + outputs).
+---
+---     nn.initial.xavier_uniform()(4, 3):type()  --> f32[4,3]
+---
+--- Raises: a gain that is no number.
 ---@param gain? number  default 1
 ---@return mrt.nn.Recipe
 function initial.xavier_uniform(gain)
@@ -130,6 +158,10 @@ function initial.xavier_uniform(gain)
 end
 
 --- The same, normal.
+---
+---     nn.initial.xavier_normal()(4, 3):type()  --> f32[4,3]
+---
+--- Raises: a gain that is no number.
 ---@param gain? number  default 1
 ---@return mrt.nn.Recipe
 function initial.xavier_normal(gain)
@@ -159,11 +191,19 @@ local function kaiming(given, make)
 end
 
 --- He et al. 2015: normal, variance gain^2 / inputs.
+---
+---     nn.initial.kaiming_normal()(4, 3):type()  --> f32[4,3]
+---
+--- Raises: a mode that there is not.
 ---@param given? mrt.nn.KaimingOptions
 ---@return mrt.nn.Recipe
 function initial.kaiming_normal(given) return kaiming(given, initial.normal) end
 
 --- The same, uniform.
+---
+---     nn.initial.kaiming_uniform()(4, 3):type()  --> f32[4,3]
+---
+--- Raises: a mode that there is not.
 ---@param given? mrt.nn.KaimingOptions
 ---@return mrt.nn.Recipe
 function initial.kaiming_uniform(given)
@@ -180,6 +220,10 @@ local ITERATIONS = 30 -- singular values from 1e-4 to 1, and squarings at the en
 --- A normal matrix divided by what bounds its singular values, which Newton and
 --- Schulz's iteration X = 1.5 X - 0.5 X X' X then brings to 1: matrix products
 --- only.
+---
+---     nn.initial.orthogonal()(4, 3):type()  --> f32[4,3]
+---
+--- Raises: at the call, fewer than two dimensions.
 ---@param gain? number  default 1
 ---@return mrt.nn.Recipe
 function initial.orthogonal(gain)

@@ -157,6 +157,11 @@ local function exchange(who, model, what, fn)
 end
 
 --- Put a plain, frozen Linear in the place of each adapter and its base.
+---
+---     local model = nn.lora(nn.Sequential(nn.Linear(8, 8)), { rank = 2 })
+---     local merged = nn.lora.merge(model)
+---
+--- Raises: a model without an adapter.
 ---@param model mrt.nn.Module
 ---@param given? {keep: boolean?}  keep adapters and bases for `unmerge`; default false
 ---@return mrt.nn.Module model
@@ -172,6 +177,12 @@ end
 
 --- Put the adapters back that `merge` kept: the model computes what it did before,
 --- bit for bit.
+---
+---     local model = nn.lora(nn.Sequential(nn.Linear(8, 8)), { rank = 2 })
+---     nn.lora.merge(model, { keep = true })
+---     nn.lora.unmerge(model)
+---
+--- Raises: a model in which no merged adapter was kept.
 ---@param model mrt.nn.Module
 ---@return mrt.nn.Module model
 function lora.unmerge(model)
@@ -180,6 +191,12 @@ function lora.unmerge(model)
 end
 
 --- Return the adapters alone, by name: a few numbers to save.
+---
+---     local model = nn.lora(nn.Sequential(nn.Linear(8, 8)), { rank = 2 })
+---     for name, x in pairs(nn.lora.state(model)) do print(name, x:type()) end
+---
+--- Shapes: `[rank, inputs]` and `[outputs, rank]` of each.
+--- Raises: what is no module.
 ---@param model mrt.nn.Module
 ---@return table<string, mrt.Tensor>
 function lora.state(model)
@@ -197,6 +214,9 @@ end
 --- Set the adapters, all or none.
 ---
 --- Raises: a name that is missing, unknown, or has another shape.
+---
+---     local model = nn.lora(nn.Sequential(nn.Linear(8, 8)), { rank = 2 })
+---     nn.lora.load_state(model, nn.lora.state(model))
 ---@param model mrt.nn.Module
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.nn.Module model

@@ -9,6 +9,8 @@ local options = require "mrt.util.options"
 
 --- Make a two-layer perceptron, four times as wide inside, with GPT-2's gelu:
 --- `[..., dim]` -> `[..., dim]`.
+---
+---     nn.MLP(8)(mrt.zeros(2, 8)):type()  --> f32[2,8]
 ---@class mrt.nn.MLP: mrt.nn.Module
 ---@overload fun(dim: integer, options?: mrt.nn.BlockOptions): mrt.nn.MLP
 local MLP = Module("MLP", "tensor")

@@ -24,6 +24,14 @@ local options = require "mrt.util.options"
 local tree = require "mrt.nn.tree"
 local weights = require "mrt.compile.param_dtype"
 
+--- Make a class of modules: `init` gets what it is called with, `forward` what a module is
+--- called with.  Its parameters are the variables and modules that are assigned to its
+--- fields, or stand in lists there, by the names of these.
+---
+---     local Net = nn.Module "Net"
+---     function Net:init(dim) self.fc = nn.Linear(dim, dim) end
+---     function Net:forward(x) return self.fc(x):relu() end
+---     local y = Net(8)(mrt.randn(4, 8))
 ---@class mrt.nn.Module
 ---@field training boolean  false in evaluation mode
 ---@field frozen boolean    true: left out of `parameters()`

@@ -61,6 +61,8 @@ layer("PixelUnshuffle", "pixel_unshuffle", { "downscale_factor" })
 layer("ChannelShuffle", "channel_shuffle", { "groups" })
 
 --- Average each channel of each image: `[N,C,H,W]` -> `[N,C]`.
+---
+---     nn.GlobalAvgPool()(mrt.zeros(2, 3, 4, 4)):type()  --> f32[2,3]
 ---@class mrt.nn.GlobalAvgPool: mrt.nn.Module
 ---@overload fun(): mrt.nn.GlobalAvgPool
 local GlobalAvgPool = Module("GlobalAvgPool", "tensor")
@@ -107,6 +109,8 @@ end
 pool.Upsample = Upsample
 
 --- Make one dimension of all but the first, or of those from `first` to `last`.
+---
+---     nn.Flatten()(mrt.zeros(2, 3, 4)):type()  --> f32[2,12]
 ---@class mrt.nn.Flatten: mrt.nn.Module
 ---@overload fun(first?: integer, last?: integer): mrt.nn.Flatten
 local Flatten = Module("Flatten", "tensor")

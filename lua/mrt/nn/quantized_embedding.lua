@@ -13,6 +13,8 @@ local options = require "mrt.util.options"
 --- the table had.  Rows are widened as they are looked up; a head that shares the table
 --- (`logits`) reads the same codes, and rounds what it is given where the options say
 --- `activations = "int8"`.
+---
+---     nn.QuantizedEmbedding(nn.Embedding(10, 64))(mrt.tensor{1, 2}):type()  --> f32[2,64]
 ---@class mrt.nn.QuantizedEmbedding: mrt.nn.Module
 ---@field rows mrt.nn.QuantizedLinear  the table
 ---@overload fun(table: mrt.nn.Embedding, o?: mrt.nn.QuantizedLinearOptions): mrt.nn.Module

@@ -262,6 +262,8 @@ recurrent.RNN = new_class "RNN"
 recurrent.LSTM = new_class "LSTM"
 
 --- Make a GRU (Cho et al. 2014, arXiv:1406.1078); it is called like an RNN.
+---
+---     nn.GRU(3, 4)(mrt.zeros(2, 5, 3)):type()  --> f32[2,5,4]
 ---@class mrt.nn.GRU: mrt.nn.Module
 ---@overload fun(inputs: integer, hidden: integer, options?: mrt.nn.RecurrentOptions): mrt.nn.GRU
 recurrent.GRU = new_class "GRU"

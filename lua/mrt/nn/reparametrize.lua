@@ -60,6 +60,8 @@ end
 --- itself.
 ---
 ---     local layer = nn.weight_norm(nn.Linear(20, 40))   -- weight_g [40,1], weight_v [40,20]
+---
+--- Raises: a module without such a weight.
 ---@param module mrt.nn.Module
 ---@param name? string  default "weight"
 ---@param dim? integer  default 1
@@ -85,6 +87,10 @@ local spectral_names = { "name", "n_power_iterations", "eps", "dim" }
 --- Divide a weight by its largest singular value (Miyato et al., arXiv:1802.05957), as a
 --- matrix `[dim, all else]`, estimated by power iterations while training: from the vectors
 --- weight_u and weight_v, which are state.
+---
+---     local layer = nn.spectral_norm(nn.Linear(4, 3))
+---
+--- Raises: a module without such a weight.
 ---@param module mrt.nn.Module
 ---@param name? string|{name: string?, n_power_iterations: integer?, eps: number?, dim: integer?}
 ---@param ... any  n_power_iterations (1), eps (1e-12), dim (1)

@@ -26,6 +26,8 @@ local pretrained = {}
 --- Returns nil: a folder or file that cannot be read (code "file"); a config that asks
 --- what is not there, by name, or tensors that are missing, of another shape or without
 --- a place, all of them listed (code "data").
+---
+--- Raises: an option of another type; what files lack is returned as a message.
 ---@param path string
 ---@param given? mrt.nn.LoadOptions
 ---@return mrt.nn.Decoder? model

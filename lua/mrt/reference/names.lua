@@ -196,6 +196,7 @@ local function add_table(self, name, value)
   elseif makes_objects(self, name, value) then
     local made = self.declared:of_table(name:match "[%w_]+$", value)
     add_declared(self, { name = name, kind = "class", value = value, methods = {} }, made)
+    if not rawget(value, "__index") then walk(self, name, value) end
   else
     add_module(self, name, value)
   end

@@ -32,7 +32,7 @@ local function declared(code)
   if not name then name, list = code:match "^%s*([%w_.]+)%s*=%s*function%s*(%b())" end
   if not name then
     list = code:match "^%s*return function%s*(%b())"
-    name = list and "return"
+    name = list and "return" or code:match "^%s*return setmetatable%(([%w_]+)"
   end
   if not name then name = code:match "^%s*local ([%w_]+)" or code:match "^%s*([%w_.]+)[%s,]*=" end
   if not name then -- over several lines

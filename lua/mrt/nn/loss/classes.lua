@@ -86,6 +86,10 @@ local nll_options = read.options("nll_loss", { "weight", "ignore_index", "reduct
 ---@field dim? integer            where the classes are, default -1
 
 --- Return -input[target] for each row, of logarithms of probabilities.
+---
+---     nn.nll_loss(mrt.zeros(2, 4):log_softmax(), mrt.tensor{0, 3})  --> 1.386294
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param input mrt.Tensor    `[..., V]`
 ---@param target mrt.Tensor   `[...]` integers in [0, V)
 ---@param weight? mrt.Tensor|mrt.nn.NLLOptions
@@ -152,6 +156,10 @@ end
 ---
 --- Targets of floats are probabilities of all classes, and the loss the sum of
 --- -target log softmax(logits) over them.
+---
+---     nn.cross_entropy(mrt.zeros(2, 4), mrt.tensor{0, 3})  --> 1.386294
+---
+--- Raises: targets of another shape or no integers; a reduction that there is not.
 ---@param logits mrt.Tensor   `[..., V]`
 ---@param targets mrt.Tensor  `[...]` integers in [0, V), or `[..., V]` floats
 ---@param weight? mrt.Tensor|mrt.nn.CrossEntropyOptions
@@ -183,6 +191,8 @@ end
 --- on their number.
 ---
 ---     nn.linear_cross_entropy(x, table, targets, {chunks = 8})
+---
+--- Raises: a head that is no Linear, sizes that do not fit.
 ---@class mrt.LinearCrossEntropyOptions: mrt.CrossEntropyOptions
 ---@field chunks? integer    default 8
 ---@param x mrt.Tensor       `[..., D]`
@@ -228,6 +238,10 @@ function loss.linear_cross_entropy(x, head, targets, given)
 end
 
 --- Return the share of rows whose largest logit is at the target.
+---
+---     nn.accuracy(mrt.tensor{{1.0, 2.0}, {3.0, 0.0}}, mrt.tensor{1, 1})  --> 0.5
+---
+--- Raises: shapes that do not fit.
 ---@param logits mrt.Tensor   `[..., V]`
 ---@param targets mrt.Tensor  `[...]` integers
 ---@return mrt.Tensor         scalar f32 in [0, 1]

@@ -61,6 +61,8 @@ local given = read.options(who, { "blank", "reduction", "zero_infinity" },
 --- Fernandez, Gomez & Schmidhuber, ICML 2006).
 ---
 ---     nn.ctc_loss(model(x):log_softmax(-1), labels, steps, lengths)
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param log_probs mrt.Tensor  `[T, N, C]` or `[T, C]`, from log_softmax
 ---@param targets mrt.Tensor    `[N, S]`, or one behind the other, `[sum of target_lengths]`
 ---@param input_lengths mrt.Tensor|integer[]|integer   `[N]`, at most T

@@ -23,6 +23,10 @@ local ranking = read.options("margin_ranking_loss", { "margin", "reduction" }, {
 
 --- max(0, margin - y (x1 - x2)): with a target of 1 the first should be larger, with -1
 --- the second.
+---
+---     nn.margin_ranking_loss(mrt.zeros(2), mrt.ones(2), mrt.tensor{1, -1})  --> 0.5
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x1 mrt.Tensor
 ---@param x2 mrt.Tensor      of x1's shape
 ---@param target mrt.Tensor  of x1's shape, 1 or -1
@@ -40,6 +44,10 @@ end
 local embedding = read.options("cosine_embedding_loss", { "margin", "reduction" }, { margin = 0 })
 
 --- With a target of 1, 1 - cos(x1, x2); with -1, max(0, cos(x1, x2) - margin).
+---
+---     nn.cosine_embedding_loss(mrt.ones(2, 3), mrt.ones(2, 3), mrt.tensor{1, -1})  --> 0.5
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x1 mrt.Tensor      `[N, D]` or `[D]`
 ---@param x2 mrt.Tensor      of x1's shape
 ---@param target mrt.Tensor  `[N]` or `[]`, 1 or -1
@@ -80,6 +88,10 @@ local by_norm = read.options("triplet_margin_loss", { "margin", "p", "eps", "swa
 ---  from the positive, default false
 
 --- max(0, margin + |anchor - positive| - |anchor - negative|), of the last dimension.
+---
+---     nn.triplet_margin_loss(mrt.zeros(2, 3), mrt.zeros(2, 3), mrt.ones(2, 3))  --> 0
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param anchor mrt.Tensor    `[..., D]`
 ---@param positive mrt.Tensor  of its shape
 ---@param negative mrt.Tensor  of its shape
@@ -100,6 +112,12 @@ local by_function = read.options("triplet_margin_with_distance_loss",
   { distance_function = options.of "function", margin = 1, swap = false })
 
 --- The same with a distance of one's own, f(x, y); default |x - y|.
+---
+---     nn.triplet_margin_with_distance_loss(mrt.zeros(2, 3), mrt.zeros(2, 3), mrt.ones(2, 3))
+---     --> 0
+---
+--- Shapes: `[N,D]` three times -> scalar.
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param anchor mrt.Tensor
 ---@param positive mrt.Tensor
 ---@param negative mrt.Tensor
@@ -147,6 +165,10 @@ local multi = read.options("multi_margin_loss", { "p", "margin", "weight", "redu
 ---@field weight? mrt.Tensor  `[C]`, of the target's class
 
 --- The sum over the other classes i of max(0, margin - x[target] + x[i])^p / C.
+---
+---     nn.multi_margin_loss(mrt.zeros(2, 3), mrt.tensor{0, 2})  --> 0.6666667
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x mrt.Tensor       `[N, C]` or `[C]`
 ---@param target mrt.Tensor  `[N]` or `[]`, integers in [0, C)
 ---@param p? 1|2|mrt.nn.MultiMarginOptions
@@ -175,6 +197,10 @@ local multilabel = read.options("multilabel_margin_loss", { "reduction" }, {})
 
 --- The sum over targets t and the other classes i of max(0, 1 - (x[t] - x[i])) / C.
 --- Compares all classes with all: `[N, C, C]` numbers.
+---
+---     nn.multilabel_margin_loss(mrt.zeros(1, 3), mrt.tensor{{2, -1, -1}})  --> 0.6666667
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x mrt.Tensor       `[N, C]` or `[C]`
 ---@param target mrt.Tensor  of its shape: integers in [0, C), the first -1 ends a row
 ---@param reduction? mrt.nn.Reduction|mrt.nn.LossOptions
@@ -199,6 +225,10 @@ local soft = read.options("multilabel_soft_margin_loss", { "weight", "reduction"
   { weight = options.of "tensor" })
 
 --- -(y log p + (1 - y) log(1 - p)) with p = 1 / (1 + e^-x), averaged over the classes.
+---
+---     nn.multilabel_soft_margin_loss(mrt.zeros(1, 3), mrt.tensor{{1.0, 0.0, 1.0}})  --> 0.6931472
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x mrt.Tensor       `[..., C]`
 ---@param target mrt.Tensor  of its shape, in [0, 1]
 ---@param weight? mrt.Tensor|{weight: mrt.Tensor?, reduction: mrt.nn.Reduction?}  `[C]`

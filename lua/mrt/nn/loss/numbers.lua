@@ -137,6 +137,10 @@ local kl_options = read.options("kl_div", { "reduction", "log_target" }, { log_t
 ---
 --- "mean" is over all elements, as in PyTorch; "batchmean", the sum divided by the first
 --- dimension, is the divergence.
+---
+---     nn.kl_div(mrt.zeros(2, 2):log_softmax(), mrt.full({2, 2}, 0.5), "batchmean")  --> 0
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x mrt.Tensor
 ---@param y mrt.Tensor
 ---@param reduction? mrt.nn.Reduction|"batchmean"|{reduction: string?, log_target: boolean?}
@@ -182,6 +186,10 @@ local gaussian_options = read.options("gaussian_nll_loss", { "full", "eps", "red
 --- Of targets y that have a normal distribution of mean x and variance var:
 --- (log var + (x - y)^2 / var) / 2, with `full` plus log(2 pi) / 2.  A variance below
 --- `eps` counts as that, and its gradient as if it did not; one below 0 gives NaN.
+---
+---     nn.gaussian_nll_loss(mrt.zeros(3), mrt.ones(3), mrt.ones(3))  --> 0.5
+---
+--- Raises: shapes that do not fit, a reduction that there is not.
 ---@param x mrt.Tensor
 ---@param y mrt.Tensor
 ---@param var mrt.Tensor|number  of x's shape; or with 1 or nothing in place of its last

@@ -49,6 +49,8 @@ end
 stack "TransformerEncoder"
 
 --- Make a decoder: it is called with the target and the encoder's result.
+---
+---     local decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(16, 4), 2)
 ---@class mrt.nn.TransformerDecoder: mrt.nn.Module
 ---@overload fun(layer: mrt.nn.Module, num_layers: integer, norm?: mrt.nn.Module): mrt.nn.Module
 stack "TransformerDecoder"
@@ -60,6 +62,8 @@ stack "TransformerDecoder"
 ---@field num_decoder_layers? integer  default 6
 
 --- Make an encoder and a decoder.
+---
+---     local net = nn.Transformer { d_model = 16, nhead = 4, dim_feedforward = 32 }
 ---@class mrt.nn.Transformer: mrt.nn.Module
 ---@overload fun(options?: mrt.nn.TransformerOptions): mrt.nn.Transformer
 local Transformer = Module("Transformer", "tensor")

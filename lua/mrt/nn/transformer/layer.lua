@@ -102,6 +102,9 @@ end
 
 --- Make a layer of a decoder: self-attention, attention to the encoder's result, then two
 --- linear layers.
+---
+---     nn.TransformerDecoderLayer(16, 4)(mrt.zeros(2, 5, 16), mrt.zeros(2, 5, 16)):type()
+---     --> f32[2,5,16]
 ---@class mrt.nn.TransformerDecoderLayer: mrt.nn.Module
 ---@overload fun(dim: integer, heads: integer, o?: mrt.nn.TransformerLayerOptions): mrt.nn.Module
 local Decoder = Module("TransformerDecoderLayer", "tensor")
