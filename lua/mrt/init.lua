@@ -46,12 +46,22 @@ local mrt = { version = core.info().version }
 -- ---- several tensors -------------------------------------------------------
 
 --- Join tensors along a dimension.
+---
+---     mrt.cat({ mrt.tensor{1}, mrt.tensor{2, 3} })  --> [1 2 3]
+---
+--- Shapes: `[a,...]`, `[b,...]` -> `[a + b,...]`.
+--- Raises: shapes that differ elsewhere.
 ---@param list mrt.Tensor[]
 ---@param dim? integer  default 1
 ---@return mrt.Tensor
 function mrt.cat(list, dim) return op.cat(list, dim) end
 
 --- Join tensors of one shape along a new dimension.
+---
+---     mrt.stack({ mrt.tensor{1, 2}, mrt.tensor{3, 4} })  --> [[1 2] [3 4]]
+---
+--- Shapes: `[...]` n times -> `[n, ...]`.
+--- Raises: shapes that differ.
 ---@param list mrt.Tensor[]
 ---@param dim? integer  default 1
 ---@return mrt.Tensor
@@ -112,6 +122,8 @@ end
 ---
 ---     local gx = mrt.grad(y, x)
 ---     local gw, gb = table.unpack(mrt.grad(loss, {w, b}))
+---
+--- Raises: y that is not scalar; an x that y does not depend on.
 ---@param y mrt.Tensor|mrt.Tensor[]  scalars, unless grad_outputs are given
 ---@param x mrt.Tensor|mrt.Tensor[]|table<string, mrt.Tensor>
 ---@param o? mrt.GradOptions
@@ -140,6 +152,9 @@ mrt.sweep = require "mrt.tensor.sweep"
 ---       forward = function(x) return x:clamp(0, 1) end,
 ---       backward = function(dy, x) return dy end,
 ---     }
+---
+--- Shapes: tensors of any shape.
+--- Raises: what is no table of two functions.
 ---@param rule {forward: function, backward: function}
 ---@return fun(...: mrt.Tensor): mrt.Tensor
 function mrt.custom(rule)
@@ -176,6 +191,8 @@ end
 --- Return the facts of a dtype.
 ---
 ---     mrt.dtype_info("bf16").epsilon  --> 0.0078125
+---
+--- Raises: a dtype that there is not.
 ---@param dtype mrt.DType
 ---@return mrt.DTypeInfo
 function mrt.dtype_info(dtype)
@@ -189,6 +206,11 @@ end
 
 --- Make a variable: a tensor that can be assigned.  It begins as `init`, which
 --- is computed when the variable is first needed.
+---
+---     local w = mrt.variable(mrt.zeros(2, 3), "w")
+---
+--- Shapes: `[...]` of init's shape.
+--- Raises: what is no tensor and no number.
 ---@param init mrt.Tensor|number
 ---@param name? string
 ---@return mrt.Tensor
@@ -201,6 +223,11 @@ end
 mrt.parameter = mrt.variable
 
 --- Name a tensor, for reports; returns it.
+---
+---     local h = mrt.name(mrt.ones(2), "hidden")
+---
+--- Shapes: any shape.
+--- Raises: what is no tensor, a name that is no text.
 ---@param x mrt.Tensor
 ---@param name string
 ---@return mrt.Tensor x
@@ -210,6 +237,12 @@ function mrt.name(x, name)
 end
 
 --- Compute tensors now, together, and return them.
+---
+---     local x = mrt.ones(2) * 3
+---     mrt.eval(x)
+---
+--- Shapes: tensors of any shape.
+--- Raises: what is no tensor; what running them raises.
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor|mrt.Tensor[] ...
 function mrt.eval(...)
@@ -226,12 +259,18 @@ function mrt.eval(...)
 end
 
 --- Begin the random numbers anew: same seed, same program, same bits.
+---
+---     mrt.seed(1)
+---
+--- Raises: what is no integer.
 ---@param seed integer
 function mrt.seed(seed) core.seed(seed) end
 
 --- Return how far the random numbers have got, to go on from there later, in
 --- this process or another.  Compiled functions count their runs by themselves:
 --- see Compiled:state.
+---
+---     local state = mrt.get_rng_state()
 ---@return {seed: integer, next: integer}
 function mrt.get_rng_state()
   local seed, next_key = core.random()
@@ -239,6 +278,10 @@ function mrt.get_rng_state()
 end
 
 --- Go on from a state that get_rng_state returned.
+---
+---     mrt.set_rng_state(mrt.get_rng_state())
+---
+--- Raises: a table without a seed and a next.
 ---@param state {seed: integer, next: integer}
 function mrt.set_rng_state(state)
   if type(state) ~= "table" then
@@ -257,6 +300,10 @@ end
 --- Return what tensors take, in bytes: now, at most so far, and in the file of
 --- swapped values; and what they have given back and is kept for the next (spare):
 --- at most 256 MiB, or 8 once a compiled step has an arena.
+---
+---     mrt.memory().now >= 0  --> true
+---
+--- Raises: an option that there is not.
 ---@param o? {reset: boolean?}  forget the most so far
 --- `tiers` lists the bytes of each place that is swapped to: first what stands behind
 --- the device, then each folder that its profile names.
@@ -272,6 +319,8 @@ end
 --- Return the bytes of the device that are in use and that no tensor has: what its
 --- driver and libraries hold now, compiled kernels and recorded steps included
 --- (and what other processes hold).  On the CPU 0.
+---
+---     mrt.overhead()
 ---@return integer
 function mrt.overhead() return core.overhead() end
 
@@ -280,10 +329,14 @@ function mrt.overhead() return core.overhead() end
 --- the process ends.
 ---
 --- Raises: something is swapped already; the folder takes no file.
+---
+---     mrt.swap_folder "/tmp"
 ---@param path string
 function mrt.swap_folder(path) core.swap_folder(path) end
 
 --- Return version, instruction set, threads and libraries.
+---
+---     mrt.info().version  --> 0.1.0
 ---@return table
 function mrt.info() return core.info() end
 
@@ -314,6 +367,14 @@ end
 
 -- What compiled functions are made by is half the library: it loads with the first.  Whose
 -- option it is says what reads it.
+--- Compile a function of tensors: traced when it is first called with arguments of these
+--- shapes, planned, and then only run.  `step:plan(...)` says what it takes, before it runs.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     step(mrt.ones(3)):item()
+---
+--- Raises: an option that there is not; when it is called, what the trace or the plan
+--- raises.
 ---@param fn fun(...): any ...
 ---@param given? mrt.CompileOptions
 ---@return mrt.Compiled

@@ -244,6 +244,8 @@ local met = false -- the others
 
 --- A communicator of `size` ranks of which none is there but this one, rank 0: for
 --- plans.  What runs on it raises.
+---
+---     local eight = mrt.communicator.supposed(8)
 ---@param size integer
 ---@return mrt.Communicator
 function communicator.supposed(size)
@@ -266,6 +268,8 @@ end
 --- Both give 2(p-1)/p of the bytes away per rank.
 ---
 --- Raises: rank: somebody did not come in time, or does not fit, by name.
+---
+---     local world = mrt.communicator.create()
 ---@param o? {timeout: number?, algorithm: "pairwise"|"ring"?}  timeout: seconds that a
 ---  rank is waited for; default 30
 ---@return mrt.Communicator
@@ -301,6 +305,8 @@ end
 ---       local mrt, comm = ...
 ---       return table.concat(comm:allreduce { comm.rank, 1 }, " ")
 ---     ]])   --> { "1 2", "1 2" }
+---
+--- Raises: n below 1; what a rank raises.
 ---@param n integer     1 to 64
 ---@param code string   returns a string, number or boolean
 ---@param o? {timeout: number?}  seconds that a rank is waited for; default 30

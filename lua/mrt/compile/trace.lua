@@ -219,6 +219,10 @@ end
 
 --- Make a scalar f32 that is read anew before every run: a learning rate, a
 --- loss scale.  Outside a trace it is a constant of the present value.
+---
+---     local rate = mrt.runtime(function() return 0.1 end)
+---
+--- Raises: what is no function.
 ---@param fn fun(): number
 ---@return mrt.Tensor scalar
 function trace.input(fn)

@@ -102,6 +102,10 @@ end
 ---
 --- Returns nil: a file that cannot be read; rows of different lengths; quotes
 --- that do not end.
+---
+---     local table, message = mrt.data.csv("houses.csv", { target = "price" })
+---
+--- Raises: an option that there is not; a file's faults are a message.
 ---@param path string
 ---@param given? {header: boolean?}  default: there is one when no field of the
 ---  first row is a number

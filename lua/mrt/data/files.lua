@@ -15,6 +15,8 @@ local files = {}
 ---     local labels = assert(data.idx "train-labels-idx1-ubyte.gz")  -- u8[60000]
 ---     local loader = data.batches({images, labels}, {batch = 128})
 ---     for x, y in loader:epoch() do step(x:to "f32" / 255, y) end
+---
+--- Raises: what is no path; a file's faults are a message.
 ---@param paths string|string[]  several are joined
 ---@return mrt.data.Rows? array
 ---@return string? message
@@ -22,6 +24,10 @@ local files = {}
 function files.idx(paths) return rows.open("idx", paths, "idx") end
 
 --- Open files of CIFAR-10's binary version: `data_batch_1.bin`, ...
+---
+---     local rows, message = mrt.data.cifar10 { "data_batch_1.bin" }
+---
+--- Raises: what is no list of paths; a file's faults are a message.
 ---@param paths string|string[]
 ---@return mrt.data.Rows? images  `u8[n,3,32,32]`
 ---@return mrt.data.Rows|string|nil labels  `u8[n]`, 0 to 9
@@ -33,6 +39,10 @@ function files.cifar10(paths)
 end
 
 --- Open files of CIFAR-100's binary version: `train.bin`.
+---
+---     local rows, message = mrt.data.cifar100 { "train.bin" }
+---
+--- Raises: what is no list of paths; a file's faults are a message.
 ---@param paths string|string[]
 ---@return mrt.data.Rows? images  `u8[n,3,32,32]`
 ---@return mrt.data.Rows|string|nil fine    `u8[n]`, 0 to 99
@@ -44,6 +54,10 @@ function files.cifar100(paths)
 end
 
 --- Open files of NumPy, one array each, whose first dimension counts rows.
+---
+---     local rows, message = mrt.data.npy { "x.npy", "y.npy" }
+---
+--- Raises: what is no list of paths; a file's faults are a message.
 ---@param paths string|string[]
 ---@return mrt.data.Rows? array
 ---@return string? message

@@ -34,6 +34,10 @@ local function check(who, name, value, least)
 end
 
 --- Start a generator.
+---
+---     local r = mrt.data.random.new(1)
+---
+--- Raises: a seed that is no integer.
 ---@param seed integer
 ---@return mrt.data.Random
 function random.new(seed)
@@ -69,6 +73,10 @@ end
 local ROUNDS <const> = 6  -- even, so that the halves end where they began
 
 --- Return an order of 0 .. n-1: a function of the position, from 0.
+---
+---     local order = mrt.data.random.order(10, 1)
+---
+--- Raises: n below 0.
 ---@param n integer
 ---@param key integer
 ---@return fun(position: integer): integer

@@ -252,6 +252,8 @@ end
 ---
 ---     data.stream(next_reading, {window = 60, lateness = 5, late = "drop",
 ---       time = function(x, y, stamp) return stamp end})
+---
+--- Raises: what is no iterator, a batch below 1.
 ---@param iterator fun(): ...  nil at the end, nil and a message where it fails
 ---@param given mrt.data.StreamOptions
 ---@return mrt.data.Stream

@@ -112,6 +112,8 @@ end
 ---
 --- Returns nil: a file that cannot be read, or is not UTF-8 where characters
 --- are wanted.
+---
+--- Raises: an option that there is not; a file's faults are a message.
 ---@param source string|{files: string[]}|{text: string}  a path, or several
 ---@param given? {unit: "byte"|"character"|mrt.data.BPE|mrt.text.Tokenizer}  default "byte"
 ---@return mrt.data.Text? text

@@ -70,6 +70,8 @@ end
 ---     local x, y = loader:next()                      -- i32[12,1024] each
 ---
 --- Returns nil: a file that cannot be read, or whose size is not what it says.
+---
+--- Raises: what is no path; a file's faults are a message.
 ---@param path string
 ---@return mrt.data.Tokens? tokens
 ---@return string? message

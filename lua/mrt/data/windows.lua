@@ -22,6 +22,8 @@ local random = require "mrt.data.random"
 --- every token stands at every place.
 ---
 --- Raises: too few tokens for one mini-batch.
+---
+---     local loader = mrt.data.windows(mrt.arange(100), { context = 8, batch = 4 })
 ---@param source {tokens: integer, read: function, expect: function?, fresh: boolean?}
 ---  read(starts, context) gives `[#starts, context]`; starts count from 0; fresh: it
 ---  keeps nothing of what it gives

@@ -16,6 +16,8 @@ local figures = {}
 local chosen = {} -- by device: figures have been set, or looked for
 
 --- List the shipped profiles.
+---
+---     #mrt.device.list() > 0  --> true
 ---@return mrt.Device[]
 function figures.list() return require "mrt.device.profiles" end
 
@@ -33,6 +35,10 @@ local function over(profile, key)
 end
 
 --- Return a shipped profile by name, or the one in a file.
+---
+---     mrt.device.find("a100-40").name  --> a100-40
+---
+--- Raises: what is no text; a name that there is not is a message.
 ---@param name string  "a100-40", "h100+25gbe", or the path of a Lua file that returns one
 ---@return mrt.Device? profile
 ---@return string? message
@@ -65,6 +71,8 @@ end
 --- Make plans for a device from now on.
 ---
 --- Raises: a field of a table that makes no sense.
+---
+---     mrt.device.use(mrt.device.find "a100-40")
 ---@param given string|mrt.Device  a name, a path, or a profile; "declared":
 ---  this machine with the figures that nobody has measured
 ---@return mrt.Device|true|nil profile
@@ -85,6 +93,8 @@ function figures.use(given)
 end
 
 --- Return the figures of the device that plans are made for.
+---
+---     mrt.device.current().name
 ---@return table
 function figures.current()
   figures.ready()
@@ -93,6 +103,8 @@ end
 
 --- Take this machine's measured profile, if there is one and no other device
 --- was chosen.  MRT_DEVICE names one to `use`.  Plans call it.
+---
+---     mrt.device.ready()
 function figures.ready()
   local here = core.use_device()
   if chosen[here] then return end
@@ -110,6 +122,8 @@ end
 --- Make plans with rank 0's figures on all ranks, so that they plan alike:
 --- what decides in a plan is this and the script.  All ranks call it;
 --- mrt.communicator.create does, when they meet.
+---
+---     mrt.device.share()
 function figures.share()
   local text = together.first(function() return cache.text(figures.current()) end)
   if together.rank() == 0 then return end

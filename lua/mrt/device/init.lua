@@ -37,6 +37,10 @@ setmetatable(device, { __call = choose })
 --- Measure this machine, which takes about a second, keep the profile for later
 --- programs, and make plans with it.  Of several ranks rank 0 measures, for all:
 --- they call it together.
+---
+---     local profile = mrt.device.profile { save = false }
+---
+--- Raises: an option that there is not.
 ---@param given? {save: boolean?, cpu: boolean?}  save = false keeps nothing
 ---@return mrt.Device profile
 ---@return string? path     where it is kept
@@ -57,6 +61,10 @@ end
 
 --- Return the bytes that this process can still get, 0 where nobody knows.  A
 --- run that must get more is refused before it begins.
+---
+---     mrt.device.available() > 0  --> true
+---
+--- Raises: what is no number of bytes.
 ---@param bytes? integer|string|boolean  so many ("2GiB"), instead of asking the
 ---  system; false: refuse nothing; true: ask again
 ---@return integer

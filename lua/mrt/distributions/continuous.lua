@@ -56,6 +56,8 @@ function Normal:icdf(p)
 end
 
 --- The distribution of e^x, x normal.
+---
+---     mrt.distributions.LogNormal(0, 1).mean  --> 1.648721
 ---@overload fun(loc: mrt.Operand, scale: mrt.Operand): mrt.Distribution
 local LogNormal = located "LogNormal"
 
@@ -80,6 +82,8 @@ function LogNormal:cdf(x) return base(self):cdf(value(self, x):log()) end
 function LogNormal:icdf(p) return base(self):icdf(p):exp() end
 
 --- Equal density from `low` on, below `high`.
+---
+---     mrt.distributions.Uniform(0, 4).mean  --> 2
 ---@overload fun(low: mrt.Operand, high: mrt.Operand): mrt.Distribution
 local Uniform = Distribution.class("Uniform", { "low", "high" })
 kinds.Uniform = Uniform
@@ -114,6 +118,8 @@ end
 function Uniform:icdf(p) return self.low + value(self, p) * (self.high - self.low) end
 
 --- Waiting times: density rate e^(-rate x) from 0 on.
+---
+---     mrt.distributions.Exponential(2).mean  --> 0.5
 ---@overload fun(rate: mrt.Operand): mrt.Distribution
 local Exponential = Distribution.class("Exponential", { "rate" })
 kinds.Exponential = Exponential
@@ -138,6 +144,8 @@ function Exponential:cdf(x) return -(-(self.rate * value(self, x):maximum(0))):e
 function Exponential:icdf(p) return -(-value(self, p)):log1p() / self.rate end
 
 --- Density e^(-|x - loc| / scale) / (2 scale).
+---
+---     mrt.distributions.Laplace(0, 1).variance  --> 2
 ---@overload fun(loc: mrt.Operand, scale: mrt.Operand): mrt.Distribution
 local Laplace = located "Laplace"
 
@@ -169,6 +177,8 @@ end
 function Laplace:icdf(p) return laplace_of(self, value(self, p) * 2 - 1) end
 
 --- The largest of many: P(X <= x) = e^(-e^(-(x - loc) / scale)).
+---
+---     mrt.distributions.Gumbel(0, 1).mean  --> 0.5772157
 ---@overload fun(loc: mrt.Operand, scale: mrt.Operand): mrt.Distribution
 local Gumbel = located "Gumbel"
 
@@ -192,6 +202,8 @@ function Gumbel:cdf(x) return (-(-(value(self, x) - self.loc) / self.scale):exp(
 function Gumbel:icdf(p) return self.loc - self.scale * (-value(self, p):log()):log() end
 
 --- Density 1 / (pi scale (1 + z^2)), z = (x - loc) / scale; it has no mean.
+---
+---     mrt.distributions.Cauchy(0, 1):log_prob(0)  --> -1.14473
 ---@overload fun(loc: mrt.Operand, scale: mrt.Operand): mrt.Distribution
 local Cauchy = located "Cauchy"
 

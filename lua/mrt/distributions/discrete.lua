@@ -22,6 +22,8 @@ local function to_logits(p)
 end
 
 --- 1 with probability p, else 0.
+---
+---     mrt.distributions.Bernoulli(0.5):log_prob(1)  --> -0.6931472
 ---@overload fun(probs: mrt.Operand|table, logits?: mrt.Operand): mrt.Distribution
 local Bernoulli = Distribution.class("Bernoulli", { "probs", "logits" })
 kinds.Bernoulli = Bernoulli
@@ -47,6 +49,8 @@ function Bernoulli:log_prob(x) return -cross_entropy(self.logits, value(self, x)
 function Bernoulli:entropy() return cross_entropy(self.logits, self.probs) end
 
 --- How often in vain before the first success: (1 - p)^k p.
+---
+---     mrt.distributions.Geometric(0.25).mean  --> 3
 ---@overload fun(probs: mrt.Operand|table, logits?: mrt.Operand): mrt.Distribution
 local Geometric = Distribution.class("Geometric", { "probs", "logits" })
 kinds.Geometric = Geometric
@@ -71,6 +75,8 @@ end
 function Geometric:entropy() return cross_entropy(self.logits, self.probs) / self.probs end
 
 --- Counts of what happens `rate` times on average: rate^k e^-rate / k!.
+---
+---     mrt.distributions.Poisson(4).variance  --> 4
 ---@overload fun(rate: mrt.Operand): mrt.Distribution
 local Poisson = Distribution.class("Poisson", { "rate" })
 kinds.Poisson = Poisson
@@ -93,6 +99,8 @@ function Poisson:log_prob(x)
 end
 
 --- How many of `total_count` trials of probability p succeed.
+---
+---     mrt.distributions.Binomial(10, 0.5).mean  --> 5
 ---@overload fun(count: mrt.Operand, probs?: mrt.Operand, logits?: mrt.Operand): mrt.Distribution
 local Binomial = Distribution.class("Binomial", { "total_count", "probs", "logits" })
 kinds.Binomial = Binomial

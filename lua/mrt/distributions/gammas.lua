@@ -20,6 +20,8 @@ local function variates(concentration, shape)
 end
 
 --- Density rate^a x^(a - 1) e^(-rate x) / Gamma(a), a the concentration.
+---
+---     mrt.distributions.Gamma(3, 2).mean  --> 1.5
 ---@overload fun(concentration: mrt.Operand, rate: mrt.Operand): mrt.Distribution
 local Gamma = Distribution.class("Gamma", { "concentration", "rate" })
 kinds.Gamma = Gamma
@@ -49,6 +51,10 @@ function Gamma:entropy()
 end
 
 --- The sum of `df` squares of normal numbers.
+---
+---     mrt.distributions.Chi2(3).mean  --> 3
+---
+--- Raises: df that is not above 0.
 ---@overload fun(df: mrt.Operand): mrt.Distribution
 function kinds.Chi2(df)
   if type(df) == "table" then df = df.df end
@@ -57,6 +63,8 @@ function kinds.Chi2(df)
 end
 
 --- Numbers in (0, 1), density x^(a - 1) (1 - x)^(b - 1) / B(a, b).
+---
+---     mrt.distributions.Beta(2, 2).mean  --> 0.5
 ---@overload fun(concentration1: mrt.Operand, concentration0: mrt.Operand): mrt.Distribution
 local Beta = Distribution.class("Beta", { "concentration1", "concentration0" })
 kinds.Beta = Beta
@@ -101,6 +109,8 @@ function Beta:entropy()
 end
 
 --- Shares that add up to 1, density proportional to the product of x_i^(a_i - 1).
+---
+---     mrt.distributions.Dirichlet(mrt.tensor{1.0, 3.0}).mean  --> [0.25 0.75]
 ---@overload fun(concentration: mrt.Tensor): mrt.Distribution  `[..., K]`
 local Dirichlet = Distribution.class("Dirichlet", { "concentration" })
 kinds.Dirichlet = Dirichlet
@@ -139,6 +149,8 @@ function Dirichlet:entropy()
 end
 
 --- A normal number divided by the root of a mean of `df` squares of such.
+---
+---     mrt.distributions.StudentT(5).variance  --> 1.666667
 ---@overload fun(df: mrt.Operand, loc?: mrt.Operand, scale?: mrt.Operand): mrt.Distribution
 local StudentT = Distribution.class("StudentT", { "df", "loc", "scale" })
 kinds.StudentT = StudentT

@@ -121,6 +121,9 @@ end)
 --- The mean, over what p draws, of log p - log q: how far p is from q.
 ---
 --- Raises (value): a pair for which no formula is known.
+---
+---     local d = mrt.distributions
+---     mrt.distributions.kl_divergence(d.Normal(0, 1), d.Normal(1, 1))  --> 0.5
 ---@param p mrt.Distribution
 ---@param q mrt.Distribution
 ---@return mrt.Tensor  `[batch]`
@@ -137,6 +140,12 @@ function kl.kl_divergence(p, q)
 end
 
 --- Add a formula, or change one.
+---
+---     local d = mrt.distributions
+---     d.register_kl(d.Normal, d.Normal, function(p, q) return (p.loc - q.loc):square() end)
+---
+--- Shapes: a tensor of what the parameters broadcast to.
+--- Raises: what is no distribution, or no function.
 ---@param p string  the names of the classes
 ---@param q string
 ---@param rule fun(p: mrt.Distribution, q: mrt.Distribution): mrt.Tensor

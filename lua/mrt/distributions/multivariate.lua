@@ -14,6 +14,9 @@ local LOG_2PI <const> = math.log(2 * math.pi)
 
 --- Normal vectors `[..., K]` of mean `loc` and one of three matrices `[..., K, K]`: the
 --- covariance, its inverse, or the covariance's factor L L^T with zeros above the diagonal.
+---
+---     mrt.distributions.MultivariateNormal(mrt.zeros(2), mrt.eye(2)):log_prob(mrt.zeros(2))
+---     --> -1.837877
 ---@overload fun(loc: mrt.Tensor, covariance_matrix?: mrt.Tensor, ...: mrt.Tensor): mrt.Distribution
 local MultivariateNormal = Distribution.class("MultivariateNormal", { "loc",
   "covariance_matrix", "precision_matrix", "scale_tril" })

@@ -53,6 +53,8 @@ end
 --- Return a model by its name or title.
 ---
 --- Raises: no such model; the message lists them.
+---
+---     mrt.estimate.gpt3.find "175B"
 ---@param name string  "2.7B", "small"
 ---@return mrt.estimate.GPT3Model
 function gpt3.find(name)
@@ -76,6 +78,10 @@ end
 ---@field boundary integer    bytes of activations at the boundaries of layers
 
 --- Estimate one model.
+---
+---     mrt.estimate.gpt3.estimate "gpt3-175b"
+---
+--- Raises: a model that there is not.
 ---@param model mrt.estimate.GPT3Model|string
 ---@param given? {tokens: integer?, dtype: string?}  its published batch, f16
 ---@return mrt.estimate.GPT3
@@ -150,6 +156,10 @@ local function famous(lines)
 end
 
 --- Return the table as text: shapes, weights, states and boundary activations.
+---
+---     print(mrt.estimate.gpt3.text())
+---
+--- Raises: an option that there is not.
 ---@param given? {model: string?, tokens: integer?}  one model only; tokens
 ---  instead of each model's own batch
 ---@return string

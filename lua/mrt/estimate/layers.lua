@@ -22,6 +22,10 @@ local function layer(parameters, kept, output, flops, bytes)
 end
 
 --- Estimate `batch` products `[m,k] x [k,n]`: no parameters, both inputs kept.
+---
+---     mrt.estimate.matmul { m = 32, k = 784, n = 10 }
+---
+--- Raises: an option that is missing or that there is not.
 ---@param o {m: integer, k: integer, n: integer, batch: integer?, dtype: string?}  f32
 ---@return mrt.estimate.Layer
 function layers.matmul(o)
@@ -32,6 +36,10 @@ function layers.matmul(o)
 end
 
 --- Estimate y = x W^T + b for `rows` rows, nn.Linear's formula.
+---
+---     mrt.estimate.linear { rows = 32, inputs = 784, outputs = 10 }
+---
+--- Raises: an option that is missing or that there is not.
 ---@param o {inputs: integer, outputs: integer, rows: integer?, bias: boolean?, dtype: string?}
 ---@return mrt.estimate.Layer
 function layers.linear(o)
@@ -67,6 +75,10 @@ end
 ---@field dtype? string     default f32
 
 --- Estimate a convolution over images: `[batch, channels, height, width]`.
+---
+---     mrt.estimate.conv2d { batch = 1, inputs = 3, outputs = 8, height = 8, width = 8, kernel = 3 }
+---
+--- Raises: an option that is missing or that there is not.
 ---@param o mrt.estimate.ConvOptions
 ---@return mrt.estimate.Layer
 function layers.conv2d(o)

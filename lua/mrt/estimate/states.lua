@@ -60,6 +60,10 @@ end
 --- moments persist, in f32 for narrower parameters, and gradients live in the arena
 --- while they are needed, at most all N of them at once.  A number of parameters is
 --- taken for that of one matrix.
+---
+---     mrt.estimate.states { parameters = 175e9 }.literature  --> 2100000000000
+---
+--- Raises: an option that is missing or that there is not.
 ---@param given mrt.estimate.StatesOptions
 ---@return mrt.estimate.States
 function states.states(given)
@@ -79,6 +83,10 @@ end
 --- weights and gradients, and 12 bytes a parameter in f32 (master weights and two
 --- moments), cut by ZeRO's stage 0 to 3.  Rajbhandari et al. 2019
 --- (arXiv:1910.02054), section 5.
+---
+---     mrt.estimate.zero { parameters = 7.5e9, ranks = 64, stage = 3 }
+---
+--- Raises: an option that is missing or that there is not.
 ---@param given {parameters: integer, ranks: integer?, stage: integer?}  one rank, stage 0
 ---@return integer bytes
 function states.zero(given)

@@ -82,6 +82,10 @@ local function layer(o)
 end
 
 --- Return what one layer keeps for its gradient, on one rank.
+---
+---     mrt.estimate.layer { sequence = 2048, dim = 12288, heads = 96 }  --> 2868903936
+---
+--- Raises: an option that is missing or that there is not.
 ---@param o mrt.estimate.TransformerOptions
 ---@return integer bytes
 function transformer.layer(o)
@@ -100,6 +104,10 @@ end
 --- Return what the first pipeline stage keeps: p micro-batches of L/p layers, so L
 --- layers' worth whatever p, and interleaving's share (1 + (p-1)/(p m)).  With one
 --- stage the last norm, the head and the logits are in it too.
+---
+---     mrt.estimate.activations { sequence = 2048, dim = 12288, heads = 96, layers = 96 }
+---
+--- Raises: an option that is missing or that there is not.
 ---@param given mrt.estimate.TransformerOptions
 ---@return mrt.estimate.Activations
 function transformer.activations(given)
@@ -122,6 +130,10 @@ end
 
 --- Return what is kept of `tokens` tokens at the boundaries of layers, and no
 --- more: what checkpointing each layer leaves.
+---
+---     mrt.estimate.boundary { tokens = 1e6, dim = 2560, layers = 32 }  --> 163840000000
+---
+--- Raises: an option that is missing or that there is not.
 ---@param given {tokens: integer, dim: integer, layers: integer, dtype: string?}  f16
 ---@return integer bytes
 function transformer.boundary(given)
@@ -143,6 +155,11 @@ end
 
 --- Count the parameters of a GPT as nn.GPT has them: 12 L h^2 (1 + 13 / (12 h) +
 --- (V + s) / (12 L h)), and 2 h of the last norm.
+---
+---     mrt.estimate.parameters { vocab = 50257, context = 1024, dim = 768, layers = 12 }
+---     --> 124439808
+---
+--- Raises: an option that is missing or that there is not.
 ---@param given mrt.estimate.ParameterOptions
 ---@return integer count
 function transformer.parameters(given)
@@ -162,6 +179,10 @@ end
 
 --- Return the work of one step, forward and backward, for `batch` sequences: the
 --- model's, and the hardware's with what `recompute` adds.
+---
+---     mrt.estimate.flops { vocab = 50257, context = 1024, dim = 768, layers = 12, batch = 1 }
+---
+--- Raises: an option that is missing or that there is not.
 ---@param given mrt.estimate.TransformerOptions  of it batch, layers, sequence, dim,
 ---  vocab and recompute
 ---@return {model: number, hardware: number}  floating-point operations

@@ -84,6 +84,10 @@ local function frame_count(x, o, before)
 end
 
 --- Spectra of short pieces of a real signal.
+---
+---     mrt.fft.stft(mrt.ones(64), 16):type()  --> f32[9,17,2]
+---
+--- Raises: frames longer than the signal.
 ---@param x mrt.Tensor  `[T]` or `[B, T]`
 ---@param ... any       n_fft, hop_length (default n_fft // 4), win_length (default n_fft),
 ---  window `[win_length]` (default ones), center (default true: frames around each hop, the
@@ -122,6 +126,10 @@ end
 
 --- The signal whose `stft` this is: frames are added up, each weighted by the window,
 --- and divided by the sum of its squares.  Where that is 0 the signal is 0.
+---
+---     mrt.fft.istft(mrt.fft.stft(mrt.ones(64), 16), 16):type()  --> f32[64]
+---
+--- Raises: frames that do not fit n_fft.
 ---@param x mrt.Tensor  `[..., n_fft // 2 + 1, frames, 2]`
 ---@param ... any       n_fft, hop_length, win_length, window, center, normalized as in stft,
 ---  and length: how many numbers (default: as many as the frames cover); by name

@@ -34,6 +34,10 @@ local fft = {}
 -- ---- one dimension ---------------------------------------------------------
 
 --- Transform complex numbers along a dimension.
+---
+---     mrt.fft.fft(mrt.ones(4, 2)):type()  --> f32[4,2]
+---
+--- Raises: a dimension that x does not have, what is not complex.
 ---@param x mrt.Tensor  `[..., n, ..., 2]`
 ---@param ... any       n (default x's), dim (default -1), norm (default "backward"); or by
 ---  name
@@ -43,6 +47,10 @@ function fft.fft(x, ...)
 end
 
 --- Transform back.
+---
+---     mrt.fft.ifft(mrt.ones(4, 2)):type()  --> f32[4,2]
+---
+--- Raises: a dimension that x does not have, what is not complex.
 ---@param x mrt.Tensor  `[..., n, ..., 2]`
 ---@param ... any       n, dim, norm as in fft
 ---@return mrt.Tensor
@@ -52,6 +60,10 @@ end
 
 --- Transform real numbers; of the spectrum, whose other half mirrors it, the first
 --- n // 2 + 1 numbers.
+---
+---     mrt.fft.rfft(mrt.ones(4)):type()  --> f32[3,2]
+---
+--- Raises: a dimension that x does not have.
 ---@param x mrt.Tensor  `[..., n, ...]`
 ---@param ... any       n, dim, norm as in fft
 ---@return mrt.Tensor   `[..., n // 2 + 1, ..., 2]`
@@ -60,6 +72,10 @@ function fft.rfft(x, ...)
 end
 
 --- Transform back to n real numbers.
+---
+---     mrt.fft.irfft(mrt.ones(3, 2)):type()  --> f32[4]
+---
+--- Raises: a dimension that x does not have, what is not complex.
 ---@param x mrt.Tensor  `[..., n // 2 + 1, ..., 2]`
 ---@param ... any       n (default: 2 (m - 1), m x's), dim, norm as in fft
 ---@return mrt.Tensor   `[..., n, ...]`
@@ -72,6 +88,10 @@ local other = { backward = "forward", forward = "backward", ortho = "ortho" }
 
 --- Transform a signal whose first n // 2 + 1 numbers are given and whose others mirror
 --- them: real numbers.
+---
+---     mrt.fft.hfft(mrt.ones(3, 2)):type()  --> f32[4]
+---
+--- Raises: a dimension that x does not have, what is not complex.
 ---@param x mrt.Tensor  `[..., n // 2 + 1, ..., 2]`
 ---@param ... any       n, dim, norm as in irfft
 ---@return mrt.Tensor   `[..., n, ...]`
@@ -82,6 +102,10 @@ function fft.hfft(x, ...)
 end
 
 --- Transform real numbers back to a signal that mirrors itself: its first half.
+---
+---     mrt.fft.ihfft(mrt.ones(4)):type()  --> f32[3,2]
+---
+--- Raises: a dimension that x does not have.
 ---@param x mrt.Tensor  `[..., n, ...]`
 ---@param ... any       n, dim, norm as in rfft
 ---@return mrt.Tensor   `[..., n // 2 + 1, ..., 2]`
@@ -142,12 +166,20 @@ local function frequencies(who, half, ...)
 end
 
 --- The frequencies of `fft`'s numbers: 0, 1, ... and then those below 0, over n d.
+---
+---     mrt.fft.fftfreq(4)  --> [0.00  0.25 -0.50 -0.25]
+---
+--- Raises: n below 1.
 ---@param ... any      n, d: the step between samples (default 1), dtype (default f32); or
 ---  by name
 ---@return mrt.Tensor  `[n]`
 function fft.fftfreq(...) return frequencies("fftfreq", false, ...) end
 
 --- The frequencies of `rfft`'s numbers: 0, 1, ... n // 2, over n d.
+---
+---     mrt.fft.rfftfreq(4)  --> [0.00 0.25 0.50]
+---
+--- Raises: n below 1.
 ---@param ... any      n, d, dtype as in fftfreq
 ---@return mrt.Tensor  `[n // 2 + 1]`
 function fft.rfftfreq(...) return frequencies("rfftfreq", true, ...) end
@@ -172,12 +204,22 @@ local function shifted(who, x, back, ...)
 end
 
 --- Put the frequency 0 in the middle.
+---
+---     mrt.fft.fftshift(mrt.fft.fftfreq(4), 1)  --> [-0.50 -0.25  0.00  0.25]
+---
+--- Shapes: `[...]` -> the same.
+--- Raises: a dimension that x does not have.
 ---@param x mrt.Tensor
 ---@param ... any  dim: one or a list, of x as it is, the last one of 2 counted; or {dim = }
 ---@return mrt.Tensor
 function fft.fftshift(x, ...) return shifted("fftshift", x, false, ...) end
 
 --- Put it back.
+---
+---     mrt.fft.ifftshift(mrt.arange(4), 1)  --> [2 3 0 1]
+---
+--- Shapes: `[...]` -> the same.
+--- Raises: a dimension that x does not have.
 ---@param x mrt.Tensor
 ---@param ... any  dim as in fftshift
 ---@return mrt.Tensor

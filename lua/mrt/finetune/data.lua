@@ -85,6 +85,10 @@ end
 ---
 --- Returns nil: no such file (code "file"); a line that is none, by its number, or no
 --- sample at all (code "data").
+---
+---     local samples, message = mrt.finetune.read("data.jsonl", { tokenizer = model.tokenizer })
+---
+--- Raises: an option that there is not; a file's faults are a message.
 ---@param path string
 ---@param given mrt.finetune.DataOptions
 ---@return mrt.finetune.Data? data

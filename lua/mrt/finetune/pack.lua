@@ -137,6 +137,8 @@ end
 --- Make a loader of mini-batches; without packing, of tokens and targets alone.
 ---
 --- Raises: samples that do not fill a mini-batch.
+---
+---     local loader = mrt.finetune.loader(samples, { batch = 4, context = 512 })
 ---@param samples mrt.finetune.Sample[]
 ---@param given mrt.finetune.LoaderOptions
 ---@return mrt.data.Loader

@@ -104,6 +104,8 @@ end
 ---     local w = assert(model:read "wte.weight")
 ---
 --- Returns nil: a file that cannot be read, or is not what its format says.
+---
+--- Raises: what is no path; a file's faults are a message.
 ---@param path string
 ---@param format? string  default: by the ending of the path
 ---@return mrt.File? file
@@ -123,6 +125,9 @@ function file.open(path, format) return open("open", path, format) end
 ---
 --- Returns nil: a file that cannot be read (code "file"), or that is not what
 --- its format says or holds dtypes that no tensor has (code "data").
+---
+--- Shapes: tensors as the file has them.
+--- Raises: what is no path; a file's faults are a message.
 ---@param path string
 ---@param format? string  default: by the ending of the path
 ---@return table<string, mrt.Tensor>|mrt.Tensor|nil tensors

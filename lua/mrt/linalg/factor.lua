@@ -21,6 +21,8 @@ local factor = {}
 --- not read; the gradient is that of a symmetric a.
 ---
 --- Raises (data): a is not positive definite.
+---
+---     mrt.linalg.cholesky(mrt.tensor{{4.0, 2.0}, {2.0, 5.0}})  --> [[2.0 0.0] [1.0 2.0]]
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@param ... any       upper (default false; true: a = U^T U from the upper triangle),
 ---  or {upper = }
@@ -31,6 +33,10 @@ function factor.cholesky(a, ...)
 end
 
 --- Factor a = P L U.
+---
+---     local p, l, u = mrt.linalg.lu(mrt.tensor{{1.0, 2.0}, {3.0, 4.0}})
+---
+--- Raises: what is no matrix.
 ---@param a mrt.Tensor  `[..., m, n]`
 ---@param ... any       pivot: only true; or {pivot = }
 ---@return mrt.Tensor p `[..., m, m]`: a permutation
@@ -50,6 +56,10 @@ function factor.lu(a, ...)
 end
 
 --- Factor a = P L U, packed, for `lu_solve`.
+---
+---     local lu, order = mrt.linalg.lu_factor(mrt.tensor{{1.0, 2.0}, {3.0, 4.0}})
+---
+--- Raises: what is no matrix.
 ---@param a mrt.Tensor      `[..., m, n]`
 ---@param ... any           pivot: only true; or {pivot = }
 ---@return mrt.Tensor lu    L below the diagonal, whose ones are not stored, and U
@@ -63,6 +73,10 @@ end
 local modes = { reduced = true, complete = true, r = true }
 
 --- Factor a = Q R: orthonormal columns and an upper triangle.
+---
+---     local q, r = mrt.linalg.qr(mrt.tensor{{1.0, 2.0}, {3.0, 4.0}})
+---
+--- Raises: a mode that there is not.
 ---@param a mrt.Tensor   `[..., m, n]`
 ---@param ... any        mode: "reduced" (default), "complete": Q is square, or "r": an
 ---  empty Q; or {mode = }
@@ -80,6 +94,10 @@ function factor.qr(a, ...)
 end
 
 --- Factor a = U diag(S) Vh.
+---
+---     local u, s, vh = mrt.linalg.svd(mrt.tensor{{3.0, 0.0}, {0.0, 4.0}})
+---
+--- Raises: what is no matrix.
 ---@param a mrt.Tensor   `[..., m, n]`
 ---@param ... any        full_matrices (default true: U and Vh are square); or
 ---  {full_matrices = }
@@ -92,6 +110,10 @@ function factor.svd(a, ...)
 end
 
 --- The singular values of matrices, the largest first.
+---
+---     mrt.linalg.svdvals(mrt.tensor{{3.0, 0.0}, {0.0, 4.0}})  --> [4.0 3.0]
+---
+--- Raises: what is no matrix.
 ---@param a mrt.Tensor  `[..., m, n]`
 ---@return mrt.Tensor   `[..., min(m, n)]`
 function factor.svdvals(a) return op.svdvals(shape.matrix("svdvals", a)) end
@@ -103,6 +125,10 @@ local function is_upper(who, o)
 end
 
 --- Factor symmetric a = V diag(L) V^T, reading one triangle.
+---
+---     mrt.linalg.eigh(mrt.tensor{{2.0, 0.0}, {0.0, 3.0}})  --> [2.0 3.0], [[1.0 0.0] [0.0 1.0]]
+---
+--- Raises: matrices that are not square.
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@param ... any       UPLO: "L" (default) or "U", the triangle; or {UPLO = }
 ---@return mrt.Tensor l `[..., n]`, the smallest first
@@ -113,6 +139,10 @@ function factor.eigh(a, ...)
 end
 
 --- The eigenvalues of symmetric matrices, the smallest first.
+---
+---     mrt.linalg.eigvalsh(mrt.tensor{{2.0, 0.0}, {0.0, 3.0}})  --> [2.0 3.0]
+---
+--- Raises: matrices that are not square.
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@param ... any       UPLO: "L" (default) or "U"; or {UPLO = }
 ---@return mrt.Tensor   `[..., n]`
@@ -122,18 +152,28 @@ function factor.eigvalsh(a, ...)
 end
 
 --- The determinant; of a singular matrix 0.
+---
+---     mrt.linalg.det(mrt.tensor{{1.0, 2.0}, {3.0, 4.0}})  --> -2
+---
+--- Raises: matrices that are not square.
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@return mrt.Tensor   `[...]`
 function factor.det(a) return op.det(shape.square("det", a)) end
 
 --- The sign of the determinant, and the logarithm of its magnitude: 0 and -inf of a
 --- singular matrix, whose gradient is an error.
+---
+---     mrt.linalg.slogdet(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}})  --> 1, 2.079442
 ---@param a mrt.Tensor    `[..., n, n]`
 ---@return mrt.Tensor sign
 ---@return mrt.Tensor logabsdet
 function factor.slogdet(a) return op.slogdet(shape.square("slogdet", a)) end
 
 --- The logarithm of the determinant: NaN where that is negative.
+---
+---     mrt.linalg.logdet(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}})  --> 2.079442
+---
+--- Raises: matrices that are not square.
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@return mrt.Tensor   `[...]`
 function factor.logdet(a)
@@ -164,6 +204,10 @@ local function above(who, a, values, o)
 end
 
 --- The rank: how many singular values are above max(atol, rtol times the largest).
+---
+---     mrt.linalg.matrix_rank(mrt.tensor{{1.0, 2.0}, {2.0, 4.0}})  --> 1
+---
+--- Raises: what is no matrix.
 ---@param a mrt.Tensor  `[..., m, n]`
 ---@param ... any       atol (default 0), rtol (default: epsilon of the dtype times the
 ---  longer side, or 0 with an atol), hermitian (default false); or {atol =, rtol =,
@@ -206,6 +250,10 @@ local function pinv(a, o)
 end
 
 --- The pseudo-inverse of Moore and Penrose.  Its gradient is that at constant rank.
+---
+---     mrt.linalg.pinv(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}})  --> [[0.50 0.00] [0.00 0.25]]
+---
+--- Raises: what is no matrix.
 ---@param a mrt.Tensor  `[..., m, n]`
 ---@param ... any       atol, rtol, hermitian as in matrix_rank
 ---@return mrt.Tensor   `[..., n, m]`

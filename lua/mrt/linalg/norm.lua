@@ -83,6 +83,11 @@ end
 
 --- The norm of vectors: (sum |x|^ord)^(1 / ord); inf, -inf: the largest, the smallest
 --- magnitude; 0: how many are not 0.
+---
+---     mrt.linalg.vector_norm(mrt.tensor{3.0, 4.0})  --> 5
+---
+--- Shapes: `[...]` -> `[...]` without the dimensions; scalar without any.
+--- Raises: a dimension that x does not have.
 ---@param x mrt.Tensor
 ---@param ... any      ord (default 2), dim: one or a list (default all), keepdim, dtype:
 ---  x is made that first; or by name
@@ -132,6 +137,10 @@ end
 --- The norm of matrices: "fro", the root of the sum of squares; "nuc", the sum of
 --- singular values; 2, -2, the largest and smallest of these; inf, -inf, 1, -1, the
 --- largest and smallest sum of magnitudes of a row, of a column.
+---
+---     mrt.linalg.matrix_norm(mrt.tensor{{3.0, 0.0}, {0.0, 4.0}})  --> 5
+---
+--- Raises: an order that there is not.
 ---@param x mrt.Tensor  `[..., m, n]`
 ---@param ... any       ord (default "fro"), dim: two (default {-2, -1}), keepdim, dtype;
 ---  or by name
@@ -142,6 +151,11 @@ function norm.matrix_norm(x, ...)
 end
 
 --- The norm of vectors, or with an ord and two dims of matrices.
+---
+---     mrt.linalg.norm(mrt.tensor{3.0, 4.0})  --> 5
+---
+--- Shapes: `[...]` -> `[...]` without the dimensions; scalar without any.
+--- Raises: a dimension that x does not have.
 ---@param x mrt.Tensor
 ---@param ... any       ord (default: 2, of all elements if there is no dim), dim, keepdim,
 ---  dtype; or by name
@@ -161,6 +175,8 @@ end
 
 --- The condition number: the norm of a times that of its inverse; inf of a singular
 --- matrix where the norm is by singular values, else an error.
+---
+---     mrt.linalg.cond(mrt.eye(2))  --> 1
 ---@param a mrt.Tensor  `[..., m, n]`; square but for p = 2, -2
 ---@param ... any       p: an ord of matrix_norm (default 2); or {p = }
 ---@return mrt.Tensor   `[...]`

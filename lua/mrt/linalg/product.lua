@@ -14,6 +14,11 @@ local read, refuse = argument.read, argument.refuse
 local product = {}
 
 --- Multiply matrices: `x:matmul(y)`.
+---
+---     mrt.linalg.matmul(mrt.ones(2, 3), mrt.ones(3, 4)):type()  --> f32[2,4]
+---
+--- Shapes: `[..., m, k]`, `[..., k, n]` -> `[..., m, n]`.
+--- Raises: sizes that do not fit.
 ---@param x mrt.Tensor
 ---@param y mrt.Tensor
 ---@return mrt.Tensor
@@ -25,6 +30,8 @@ end
 --- Raise square matrices to a whole power; one below 0 is a power of the inverse.
 ---
 --- Raises (data): n < 0 and a is singular.
+---
+---     mrt.linalg.matrix_power(mrt.tensor{{1.0, 1.0}, {0.0, 1.0}}, 3)  --> [[1.0 3.0] [0.0 1.0]]
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@param ... any       n; or {n = }
 ---@return mrt.Tensor
@@ -33,6 +40,10 @@ function product.matrix_power(a, ...)
 end
 
 --- The exponential of square matrices: 1 + a + a a / 2 + ...
+---
+---     mrt.linalg.matrix_exp(mrt.zeros(2, 2))  --> [[1.0 0.0] [0.0 1.0]]
+---
+--- Raises: matrices that are not square.
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@return mrt.Tensor
 function product.matrix_exp(a) return op.matrix_exp(shape.square("matrix_exp", a)) end
@@ -74,6 +85,11 @@ local function sizes(list)
 end
 
 --- Multiply several matrices in the order that costs least.
+---
+---     mrt.linalg.multi_dot { mrt.ones(2, 3), mrt.ones(3, 4), mrt.ones(4) }  --> [12.0 12.0]
+---
+--- Shapes: `[a,b]`, `[b,c]`, ... -> `[a,z]`; the first and the last may be vectors.
+--- Raises: sizes that do not fit.
 ---@param list mrt.Tensor[]  two or more; the first and the last may be vectors
 ---@param ... any            no option
 ---@return mrt.Tensor
@@ -91,6 +107,11 @@ function product.multi_dot(list, ...)
 end
 
 --- The cross product of vectors of three.
+---
+---     mrt.linalg.cross(mrt.tensor{1.0, 0.0, 0.0}, mrt.tensor{0.0, 1.0, 0.0})  --> [0.0 0.0 1.0]
+---
+--- Shapes: `[..., 3, ...]` twice -> the same.
+--- Raises: a dimension that is not 3.
 ---@param x mrt.Tensor
 ---@param y mrt.Tensor
 ---@param ... any      dim, of size 3 (default -1); or {dim = }
@@ -111,6 +132,10 @@ function product.cross(x, y, ...)
 end
 
 --- The sum of products along a dimension.
+---
+---     mrt.linalg.vecdot(mrt.tensor{1.0, 2.0}, mrt.tensor{3.0, 4.0})  --> 11
+---
+--- Raises: shapes that do not fit.
 ---@param x mrt.Tensor
 ---@param y mrt.Tensor  as x, or broadcast
 ---@param ... any       dim (default -1); or {dim = }
@@ -123,6 +148,10 @@ function product.vecdot(x, y, ...)
 end
 
 --- Take the diagonal of matrices, as the last dimension.
+---
+---     mrt.linalg.diagonal(mrt.eye(2))  --> [1.0 1.0]
+---
+--- Raises: dimensions that are the same.
 ---@param x mrt.Tensor
 ---@param ... any       offset (default 0; above 0: above the diagonal), dim1, dim2 (default
 ---  -2, -1); or by name
@@ -146,6 +175,10 @@ function product.diagonal(x, ...)
 end
 
 --- Powers of numbers as rows: `y[..., i, j] = x[..., i]^(j - 1)`.
+---
+---     mrt.linalg.vander(mrt.tensor{2.0, 3.0})  --> [[1.0 2.0] [1.0 3.0]]
+---
+--- Raises: n below 1.
 ---@param x mrt.Tensor  `[..., n]`
 ---@param ... any       N: how many powers (default n); or {N = }
 ---@return mrt.Tensor   `[..., n, N]`

@@ -29,6 +29,8 @@ end
 ---
 --- Raises (data): a is singular, to the last bit; where it nearly is, the result is
 --- as far off as `cond(a)` says.
+---
+---     mrt.linalg.solve(mrt.tensor{{1.0, 2.0}, {3.0, 4.0}}, mrt.tensor{5.0, 11.0})  --> [1.0 2.0]
 ---@param a mrt.Tensor  `[..., n, n]`, f32 or f64; narrow floats are computed in f32
 ---@param b mrt.Tensor  `[..., n, k]`, or `[..., n]`: vectors; batches are broadcast
 ---@param ... any       left (default true: a x = b), or {left = }
@@ -50,6 +52,9 @@ end
 --- Solve `a x = b`, or `x a = b`, reading one triangle of a.
 ---
 --- Raises (data): a 0 on the diagonal.
+---
+---     mrt.linalg.solve_triangular(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}}, mrt.ones(2, 1), { upper = false })
+---     --> [[0.50] [0.25]]
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@param b mrt.Tensor  `[..., n, k]`, or `[..., k, n]` with left = false
 ---@param ... any       {upper = boolean, left = true, unitriangular = false}: upper
@@ -70,11 +75,17 @@ end
 --- Invert square matrices; to solve equations `solve` is better.
 ---
 --- Raises (data): a is singular.
+---
+---     mrt.linalg.inv(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}})  --> [[0.50  0.00] [-0.00  0.25]]
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@return mrt.Tensor
 function solve.inv(a) return op.inverse(shape.square("inv", a)) end
 
 --- Solve `a x = b` by the Cholesky factor of a.
+---
+---     mrt.linalg.cholesky_solve(mrt.ones(2, 1), mrt.eye(2))  --> [[1.0] [1.0]]
+---
+--- Raises: shapes that do not fit.
 ---@param b mrt.Tensor  `[..., n, k]`
 ---@param l mrt.Tensor  `[..., n, n]`, of `cholesky`
 ---@param ... any       upper (default false), or {upper = }
@@ -92,6 +103,10 @@ function solve.cholesky_solve(b, l, ...)
 end
 
 --- Invert a by its Cholesky factor.
+---
+---     mrt.linalg.cholesky_inverse(mrt.eye(2))  --> [[1.0 0.0] [0.0 1.0]]
+---
+--- Raises: matrices that are not square.
 ---@param l mrt.Tensor  `[..., n, n]`, of `cholesky`
 ---@param ... any       upper (default false), or {upper = }
 ---@return mrt.Tensor   symmetric
@@ -103,6 +118,9 @@ end
 --- Solve `a x = b` by what `lu_factor` returned.
 ---
 --- Raises (data): a is singular.
+---
+---     local lu, order = mrt.linalg.lu_factor(mrt.tensor{{1.0, 2.0}, {3.0, 4.0}})
+---     mrt.linalg.lu_solve(lu, order, mrt.tensor{{5.0}, {11.0}})  --> [[1.0] [2.0]]
 ---@param lu mrt.Tensor     `[..., n, n]`
 ---@param order mrt.Tensor  `[..., n]`
 ---@param b mrt.Tensor      `[..., n, k]`
@@ -137,6 +155,11 @@ local function residuals(a, x, b)
 end
 
 --- Find the x with the least |a x - b|, and of those the shortest.
+---
+---     mrt.linalg.lstsq(mrt.ones(3, 1), mrt.tensor{{1.0}, {2.0}, {3.0}})
+---     --> [[2.0]], [2.0], 1, [1.7321]
+---
+--- Raises: shapes that do not fit.
 ---@param a mrt.Tensor  `[..., m, n]`
 ---@param b mrt.Tensor  `[..., m, k]`, or `[..., m]`: vectors
 ---@param ... any       rcond: singular values below rcond times the largest count as 0
@@ -167,6 +190,10 @@ local function product(list, first, last)
 end
 
 --- Solve `tensordot(a, x, x:dim()) = b` for x.
+---
+---     mrt.linalg.tensorsolve(mrt.eye(4):reshape(2, 2, 2, 2), mrt.ones(2, 2)):type()  --> f32[2,2]
+---
+--- Raises: shapes that do not fit.
 ---@param a mrt.Tensor  dimensions of b, then those of x; as matrices square
 ---@param b mrt.Tensor
 ---@param ... any       dims of a that are moved to the end first, or {dims = }
@@ -194,6 +221,10 @@ function solve.tensorsolve(a, b, ...)
 end
 
 --- Invert a as a matrix of its first `ind` dimensions by all others.
+---
+---     mrt.linalg.tensorinv(mrt.eye(4):reshape(2, 2, 2, 2)):type()  --> f32[2,2,2,2]
+---
+--- Raises: shapes that do not fit.
 ---@param a mrt.Tensor
 ---@param ... any      ind (default 2), or {ind = }
 ---@return mrt.Tensor  the others first

@@ -18,6 +18,10 @@ local layer_end = setmetatable({}, { __close = function() core.layer_end() end }
 --- the like count these.  Inside another layer it is a plain call.  `nn.Sequential`
 --- and the blocks of the models here are layers already; a network without any is
 --- cut by the planner where few values cross.
+---
+---     local y = mrt.layer(nn.Linear(2, 3), mrt.ones(1, 2))
+---
+--- Raises: what cannot be called.
 ---@param fn function|mrt.nn.Module
 ---@param ... any
 ---@return any ...  what fn returns
@@ -54,6 +58,8 @@ local Region = { __close = function(self) core.region_end(self.outer) end }
 ---
 --- A last table may give `preserve_rng_state` and `use_reentrant`, as in PyTorch;
 --- they change nothing.
+---
+--- Raises: what is no function.
 ---@param fn function|mrt.nn.Module
 ---@param ... any
 ---@return any ...  what fn returns
@@ -67,6 +73,12 @@ end
 
 --- Run layers one after the other in `segments` parts, each checkpointed but the
 --- last, as PyTorch's function of this name.
+---
+---     mrt.checkpoint_sequential({ nn.Linear(4, 4), nn.Linear(4, 2) }, 2, mrt.ones(3, 4)):type()
+---     --> f32[3,2]
+---
+--- Shapes: `[...]`, as the layers take it.
+--- Raises: segments below 1, or more than layers.
 ---@param layers (function|mrt.nn.Module)[]|mrt.nn.Sequential
 ---@param segments integer
 ---@param x mrt.Tensor

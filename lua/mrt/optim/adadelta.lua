@@ -23,6 +23,9 @@ local compose = require "mrt.optim.compose"
 ---@field maximize? boolean      default false
 
 --- Make an Adadelta optimizer.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.adadelta(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdadeltaOptions): mrt.Optimizer
 local adadelta = Optimizer("adadelta", { "v", "s" }, { lr = 1, rho = 0.9, eps = 1e-6 })
 adadelta.elementwise = true

@@ -21,6 +21,9 @@ local compose = require "mrt.optim.compose"
 ---@field maximize? boolean      default false
 
 --- Make an Adamax optimizer.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.adamax(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamaxOptions): mrt.Optimizer
 local adamax = Optimizer("adamax", { "m", "u" },
   { lr = 0.002, betas = { 0.9, 0.999 }, eps = 1e-8 })

@@ -39,6 +39,10 @@ end
 --- Return the gradients shortened to a common length of `max` at most.
 ---
 --- `opt:step(grads, {clip = max})` does the same without storing them anew.
+---
+---     local grads = optim.clip_grad_norm({ mrt.ones(4) }, 1)
+---
+--- Raises: a bound that is not above 0.
 ---@param grads mrt.Tensor[]
 ---@param max number
 ---@return mrt.Tensor[] clipped
@@ -51,6 +55,10 @@ function clip.clip_grad_norm(grads, max)
 end
 
 --- Return the gradients with every element bounded to [-max, max].
+---
+---     local grads = optim.clip_grad_value({ mrt.ones(4) * 3 }, 1)
+---
+--- Raises: a bound that is not above 0.
 ---@param grads mrt.Tensor[]
 ---@param max number
 ---@return mrt.Tensor[]

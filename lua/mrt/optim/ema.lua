@@ -119,6 +119,9 @@ end
 ---     average = average + (1 - decay) (parameter - average)
 ---
 --- With `warmup` the decay is min(decay, (1 + t) / (10 + t)) at update t, from 0.
+---
+--- Shapes: averages of the parameters' shapes.
+--- Raises: a decay outside of 0 to 1.
 ---@param params mrt.Tensor[]|mrt.Group[]
 ---@param given? {decay: number?, warmup: boolean?}  default 0.999, false
 ---@return mrt.EMA

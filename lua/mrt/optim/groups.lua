@@ -20,6 +20,8 @@ local groups = {}
 ---
 ---     local opt = optim.adamw(optim.groups(model, {weight_decay = 0.1}),
 ---                             {lr = 3e-4})
+---
+--- Raises: an option that there is not.
 ---@param model mrt.nn.Module|mrt.Tensor[]
 ---@param given? {weight_decay: number?}  default 0.01
 ---@return mrt.Group[]

@@ -296,6 +296,9 @@ end
 --- Make an L-BFGS optimizer.
 ---
 ---     local opt = optim.lbfgs(model:parameters(), {line_search_fn = "strong_wolfe"})
+---
+--- Shapes: parameters of any shape.
+--- Raises: an option that there is not.
 ---@param params mrt.Tensor[]
 ---@param given? mrt.LBFGSOptions
 ---@return mrt.LBFGS

@@ -29,6 +29,9 @@ local compose = require "mrt.optim.compose"
 ---@field maximize? boolean      default false
 
 --- Make an NAdam optimizer.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.nadam(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.NAdamOptions): mrt.Optimizer
 local nadam = Optimizer("nadam", { "m", "v" }, { lr = 0.002, betas = { 0.9, 0.999 }, eps = 1e-8,
   momentum_decay = 0.004, decoupled_weight_decay = false })

@@ -28,6 +28,9 @@ local compose = require "mrt.optim.compose"
 ---@field maximize? boolean      default false
 
 --- Make an RAdam optimizer.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.radam(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.RAdamOptions): mrt.Optimizer
 local radam = Optimizer("radam", { "m", "v" }, { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8,
   decoupled_weight_decay = false })

@@ -23,6 +23,9 @@ local compose = require "mrt.optim.compose"
 ---@field maximize? boolean      default false
 
 --- Make an Rprop optimizer.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.rprop(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.RpropOptions): mrt.Optimizer
 local rprop = Optimizer("rprop", { "h", "s" },
   { lr = 0.01, etas = { 0.5, 1.2 }, step_sizes = { 1e-6, 50 } })

@@ -88,6 +88,8 @@ end
 
 --- Recompute nothing: the fastest step.  Within a budget, what is not kept can only
 --- be swapped.
+---
+---     local c = policy.checkpoint.none()
 ---@return mrt.Checkpoint
 function checkpoint.none()
   return make("none()", function() return nil, true end)
@@ -95,6 +97,8 @@ end
 
 --- Keep nothing: every layer is computed again from the step's inputs.  The least
 --- memory, for up to N(N-1)/2 more layer evaluations.
+---
+---     local c = policy.checkpoint.all()
 ---@return mrt.Checkpoint
 function checkpoint.all()
   return make("all()", function(all)
@@ -119,6 +123,10 @@ end
 --- Keep what every k-th layer hands on (Chen et al. 2016, arXiv 1604.06174), and
 --- compute the layers of a segment again before its backward pass: one extra
 --- forward pass in all.
+---
+---     local c = policy.checkpoint.every(2)
+---
+--- Raises: k below 1.
 ---@param k integer  layers per segment
 ---@return mrt.Checkpoint
 function checkpoint.every(k)
@@ -136,6 +144,8 @@ local function in_segments(all, n)
 end
 
 --- Split the layers into k segments as equal as can be.
+---
+---     local c = policy.checkpoint.segments(4)
 ---@param k integer  segments; more than there are layers is as many
 ---@return mrt.Checkpoint
 function checkpoint.segments(k)
@@ -147,6 +157,10 @@ end
 --- the last cut (Chen et al. 2016, Algorithm 3): for layers of unequal sizes.
 --- About sqrt(all bytes * what a layer hands on) serves; whoever plans a few
 --- values finds the best.
+---
+---     local c = policy.checkpoint.segments_of "8MiB"
+---
+--- Raises: what is no number of bytes.
 ---@param bytes integer|string
 ---@return mrt.Checkpoint
 function checkpoint.segments_of(bytes)
@@ -167,6 +181,8 @@ end
 
 --- Split N layers into about sqrt(N) segments: O(sqrt N) activations for one extra
 --- forward pass (Chen et al. 2016).
+---
+---     local c = policy.checkpoint.sqrt()
 ---@return mrt.Checkpoint
 function checkpoint.sqrt()
   return make("sqrt()", function(all)
@@ -247,6 +263,8 @@ end
 --- With `keep` alone all else is recomputed, with `recompute` alone all else is
 --- kept; with neither, norm, activation, dropout and pooling are recomputed.  What
 --- a layer hands on to the next is kept unless `recompute` names it.
+---
+--- Raises: a rule that is neither "keep" nor "recompute".
 ---@param rules? {keep: string[]?, recompute: string[]?}
 ---@return mrt.Checkpoint
 function checkpoint.selective(rules)
@@ -270,6 +288,10 @@ end
 
 --- Keep the values with these names (mrt.name) and what layers hand on; compute
 --- all else again.
+---
+---     local c = policy.checkpoint.names { "hidden" }
+---
+--- Raises: what is no list of names.
 ---@param names string[]
 ---@return mrt.Checkpoint
 function checkpoint.names(names)
@@ -290,6 +312,8 @@ function checkpoint.names(names)
 end
 
 --- Put what layers hand on to the swap tier and compute the rest again.
+---
+---     local c = policy.checkpoint.swap()
 ---@return mrt.Checkpoint
 function checkpoint.swap()
   return make("swap()", function(all)
@@ -302,6 +326,10 @@ end
 
 --- Keep at most this much for the backward pass, chosen for the least time: bytes
 --- ("2 GiB", 2e9), or a share ("50%") of what is kept with nothing recomputed.
+---
+---     local c = policy.checkpoint.budget "50%"
+---
+--- Raises: what is no number of bytes and no share.
 ---@param bytes integer|string
 ---@return mrt.Checkpoint
 function checkpoint.budget(bytes)

@@ -16,6 +16,8 @@ local policy = {}
 --- Read a policy script: a file that returns options of mrt.compile.
 ---
 ---     local step = mrt.compile(fn, mrt.policy.load "small.lua")
+---
+--- Raises: what is no path; a file's faults are a message.
 ---@param path string
 ---@return table? options  those the file names
 ---@return string? message  no such file

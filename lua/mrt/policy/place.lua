@@ -42,6 +42,10 @@ local asked = {} -- by the compiler
 --- been given back, new segments where nothing fits, nothing given back to the device.
 --- The arena is then all segments that it reserves, so what such an allocator takes is
 --- run and measured, not only simulated (`plan:report()` says what it would take).
+---
+---     local p = policy.place.caching()
+---
+--- Raises: an option that there is not.
 ---@param o? {segment: integer?}  least bytes of a segment, default 4096
 ---@return mrt.PlacePolicy
 function place.caching(o)
@@ -53,6 +57,8 @@ function place.caching(o)
 end
 
 --- One behind the other: no two blocks share a byte.
+---
+---     local p = policy.place.apart()
 ---@return mrt.PlacePolicy
 function place.apart()
   return function(blocks)

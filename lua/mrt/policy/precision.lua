@@ -109,6 +109,8 @@ local function read_residual(who, value, narrow)
 end
 
 --- Compute all in f32, as traced.
+---
+---     local p = policy.precision.f32()
 ---@return mrt.Precision
 function precision.f32() return make { name = "f32()", choose = function() end } end
 
@@ -119,6 +121,10 @@ function precision.f32() return make { name = "f32()", choose = function() end }
 ---  or bf16 term by term, slowly, as mrt.ComputationChoice has it
 
 --- Products in bf16, which has the range of f32 and 8 bits of precision.
+---
+---     local p = policy.precision.bf16()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.BF16Options
 ---@return mrt.Precision
 function precision.bf16(given)
@@ -142,6 +148,10 @@ end
 --- draws by seed, step and place, so that a run that goes on draws the same. The
 --- fused updates have it: adamw, adam, rmsprop, adagrad, lion, sgd with momentum;
 --- what assigns weights (muon, lamb, plain sgd) rounds to nearest.
+---
+---     local p = policy.precision.bf16_pure()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.PureOptions
 ---@return mrt.Precision
 function precision.bf16_pure(given)
@@ -161,6 +171,10 @@ end
 --- Products in f16, whose smallest number is 6e-8: gradients are computed of a loss
 --- that is scaled up. `step:loss_scale()` tells by how much.  A dynamic scale shrinks
 --- where they overflow, so nan = "trap" looks at them under a number or false only.
+---
+---     local p = policy.precision.f16()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.F16Options
 ---@return mrt.Precision
 function precision.f16(given)
@@ -204,6 +218,10 @@ end
 --- `except` names, in bf16.  If delayed, each is scaled by what was largest in it in
 --- earlier steps, in the first by 1, and what is larger than f8 holds becomes the
 --- largest f8; `step:fp8()` tells the scales.
+---
+---     local p = policy.precision.fp8()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.FP8Options
 ---@return mrt.Precision
 function precision.fp8(given)

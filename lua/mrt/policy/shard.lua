@@ -140,6 +140,10 @@ local function make(name, stage_of, o)
 end
 
 --- Data parallel: every rank has everything, gradients are averaged.
+---
+---     local s = policy.shard.ddp()
+---
+--- Raises: an option that there is not.
 ---@param o? mrt.ShardOptions
 ---@return mrt.Sharding
 function shard.ddp(o)
@@ -147,6 +151,10 @@ function shard.ddp(o)
 end
 
 --- ZeRO by its stages; see above.
+---
+---     local s = policy.shard.zero(2)
+---
+--- Raises: a stage that is not 1, 2 or 3.
 ---@param stage 1|2|3
 ---@param o? mrt.ShardOptions
 ---@return mrt.Sharding
@@ -160,6 +168,10 @@ function shard.zero(stage, o)
 end
 
 --- Fully sharded data parallel: everything is in pieces, layer by layer.
+---
+---     local s = policy.shard.fsdp()
+---
+--- Raises: an option that there is not.
 ---@param o? mrt.ShardOptions
 ---@return mrt.Sharding
 function shard.fsdp(o)

@@ -63,6 +63,8 @@ end
 local function never() return "keep" end
 
 --- Keep all in memory: nothing is swapped, within a budget neither.
+---
+---     local s = policy.swap.none()
 ---@return mrt.SwapPolicy
 function swap.none() return never end
 

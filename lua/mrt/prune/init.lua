@@ -132,6 +132,9 @@ end
 --- Prune the weights with the smallest absolute values.
 ---
 --- Raises: no such layer; a weight that is NaN.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     mrt.prune.magnitude(model, { share = 0.5 })
 ---@param model mrt.nn.Module
 ---@param given mrt.MagnitudeOptions
 ---@return mrt.nn.Module model
@@ -173,6 +176,9 @@ end
 --- other dimensions are taken together.
 ---
 --- Raises: no such layer; a weight that is NaN; rows that are no multiple of 4.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     mrt.prune.two_of_four(model)
 ---@param model mrt.nn.Module
 ---@param given? mrt.PruneOptions
 ---@return mrt.nn.Module model
@@ -216,6 +222,12 @@ end
 ---@field share number
 
 --- Count the zeros in the weights of the pruned layers, packed ones too; prints as a table.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     mrt.prune.two_of_four(model)
+---     local report = mrt.prune.report(model)
+---
+--- Raises: a model that is not pruned.
 ---@param model mrt.nn.Module
 ---@return {layers: mrt.Sparsity[], zeros: integer, count: integer, share: number}
 function prune.report(model)
@@ -236,6 +248,12 @@ function prune.report(model)
 end
 
 --- Drop the masks: the zeros stay, and training may change them.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     mrt.prune.two_of_four(model)
+---     mrt.prune.remove(model)
+---
+--- Raises: a model that is not pruned.
 ---@param model mrt.nn.Module
 ---@return mrt.nn.Module model
 function prune.remove(model)

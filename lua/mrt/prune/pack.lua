@@ -34,6 +34,10 @@ end
 --- To load the state of a packed model, prune and pack a new one first.
 ---
 --- Raises: no such layer; one that 'layers' chooses and that has more weights.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     mrt.prune.two_of_four(model)
+---     mrt.prune.pack(model)
 ---@param model mrt.nn.Module
 ---@param given? mrt.PruneOptions  by default all Linear that are pruned so
 ---@return mrt.nn.Module model     itself, or what took its place

@@ -254,6 +254,8 @@ attention.GroupedAttention = {
 ---     prune.heads(model, { share = 0.25 })
 ---
 --- As for `channels`, of which it has the options and the results.
+---
+--- Raises: a model without attention, a share outside of 0 to 1.
 ---@param model mrt.nn.Module
 ---@param given mrt.StructuredOptions
 ---@return mrt.nn.Module model

@@ -51,6 +51,11 @@ end
 --- Make a tensor of a number or of nested tables of numbers: integers give i64,
 --- others f32, booleans bool, unless `dtype` says otherwise.  A tensor is
 --- detached and converted.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:type()  --> i64[2,2]
+---
+--- Shapes: of the nested lists.
+--- Raises: lists of other lengths, what is no number.
 ---@param value any
 ---@param dtype? mrt.DType|{dtype: mrt.DType?}
 ---@return mrt.Tensor
@@ -64,6 +69,11 @@ function make.tensor(value, dtype)
 end
 
 --- Make a tensor of bytes, row-major and little-endian.
+---
+---     mrt.from_bytes("\1\2\3", "u8", {3})  --> [1 2 3]
+---
+--- Shapes: the shape given.
+--- Raises: bytes that are not just those of the shape.
 ---@param bytes string
 ---@param dtype mrt.DType
 ---@param shape integer[]
@@ -73,6 +83,10 @@ function make.from_bytes(bytes, dtype, shape)
 end
 
 --- Make a tensor of one number everywhere.
+---
+---     mrt.full({2}, 7)  --> [7.0 7.0]
+---
+--- Raises: a size below 0, an option that there is not.
 ---@param shape integer[]
 ---@param value number
 ---@param options? {dtype: mrt.DType?}  default f32
@@ -84,6 +98,11 @@ function make.full(shape, value, options)
 end
 
 --- Make zeros: `mrt.zeros(4, 8)`, `mrt.zeros({4, 8}, {dtype = "i64"})`.
+---
+---     mrt.zeros(2, 3):type()  --> f32[2,3]
+---
+--- Shapes: the shape given.
+--- Raises: a size below 0, an option that there is not.
 ---@param ... integer|integer[]|{dtype: mrt.DType?}
 ---@return mrt.Tensor
 function make.zeros(...)
@@ -91,6 +110,12 @@ function make.zeros(...)
   return make.full(shape, 0, options)
 end
 
+--- Make ones, as `zeros`.
+---
+---     mrt.ones(2, 3):type()  --> f32[2,3]
+---
+--- Shapes: the shape given.
+--- Raises: a size below 0, an option that there is not.
 ---@param ... integer|integer[]|{dtype: mrt.DType?}
 ---@return mrt.Tensor
 function make.ones(...)
@@ -111,6 +136,11 @@ make.zeros_like = like("zeros_like", 0)
 make.ones_like = like("ones_like", 1)
 
 --- Uniform in [0, 1); rounded to a narrow dtype, it may be 1.
+---
+---     mrt.rand(2, 3):type()  --> f32[2,3]
+---
+--- Shapes: the shape given.
+--- Raises: a size below 0, an option that there is not.
 ---@param ... integer|integer[]|{dtype: mrt.DType?}
 ---@return mrt.Tensor
 function make.rand(...)
@@ -121,6 +151,11 @@ function make.rand(...)
 end
 
 --- Normal with mean 0 and variance 1.
+---
+---     mrt.randn(2, 3):type()  --> f32[2,3]
+---
+--- Shapes: the shape given.
+--- Raises: a size below 0, an option that there is not.
 ---@param ... integer|integer[]|{dtype: mrt.DType?}
 ---@return mrt.Tensor
 function make.randn(...)
@@ -131,6 +166,10 @@ function make.randn(...)
 end
 
 --- Uniform integers, low <= x < high.
+---
+---     mrt.randint(0, 10, 2, 3):type()  --> i64[2,3]
+---
+--- Raises: low that is not below high.
 ---@param low integer
 ---@param high integer
 ---@param ... integer|integer[]|{dtype: mrt.DType?}  the shape; dtype i64
@@ -143,6 +182,11 @@ end
 
 --- start, start + step, ... short of stop; `mrt.arange(stop)` begins at 0.
 --- Integers give i64, others f32.
+---
+---     mrt.arange(0, 6, 2)  --> [0 2 4]
+---
+--- Shapes: -> `[n]`.
+--- Raises: a step of 0.
 ---@param start number
 ---@param stop? number
 ---@param step? number  default 1
@@ -162,6 +206,11 @@ function make.arange(start, stop, step, options)
 end
 
 --- `count` numbers from first to last, both included, evenly spaced.
+---
+---     mrt.linspace(0, 1, 3)  --> [0.0 0.5 1.0]
+---
+--- Shapes: -> `[count]`.
+--- Raises: a count below 0.
 ---@param first number
 ---@param last number
 ---@param count integer
@@ -181,6 +230,10 @@ function make.linspace(first, last, count, options)
 end
 
 --- The identity matrix `[n, m]`.
+---
+---     mrt.eye(2)  --> [[1.0 0.0] [0.0 1.0]]
+---
+--- Raises: a size below 0, an option that there is not.
 ---@param n integer
 ---@param m? integer|{dtype: mrt.DType?}  default n
 ---@param options? {dtype: mrt.DType?}    default f32

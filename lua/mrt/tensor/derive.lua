@@ -166,6 +166,8 @@ end
 ---     mrt.jacobian(function(x) return x:softmax(1) end, mrt.randn(3))   -- f32[3,3]
 ---
 --- Each element of y takes a gradient: for a few of them.
+---
+--- Raises: what is no function of tensors.
 ---@param f fun(...: mrt.Tensor): mrt.Tensor
 ---@param x mrt.Tensor|mrt.Tensor[]  one tensor; or several, which f gets as arguments
 ---@param o? mrt.JacobianOptions
@@ -196,6 +198,8 @@ end
 ---
 --- Each element of x takes a gradient of the gradient: for a few of them; hvp takes
 --- one for all.
+---
+--- Raises: what is no scalar function.
 ---@param f fun(...: mrt.Tensor): mrt.Tensor
 ---@param x mrt.Tensor|mrt.Tensor[]
 ---@param o? mrt.DerivativeOptions
@@ -216,6 +220,8 @@ end
 --- Return y = f(x) and its derivative along v, J v, without J.
 ---
 ---     local y, dy = mrt.jvp(model, x, mrt.randn(x.shape))
+---
+--- Raises: a v of another shape than x.
 ---@param f fun(...: mrt.Tensor): mrt.Tensor
 ---@param x mrt.Tensor|mrt.Tensor[]
 ---@param v mrt.Tensor|mrt.Tensor[]  as x is, and of its shapes
@@ -236,6 +242,8 @@ end
 --- H: a gradient more.
 ---
 ---     local loss, hv = mrt.hvp(function() return loss_of(model) end, params, vs)
+---
+--- Raises: a v of another shape than x.
 ---@param f fun(...: mrt.Tensor): mrt.Tensor
 ---@param x mrt.Tensor|mrt.Tensor[]
 ---@param v mrt.Tensor|mrt.Tensor[]  as x is, and of its shapes

@@ -315,6 +315,9 @@ end
 --- Sums of products of tensors: Einstein's notation.
 ---
 ---     mrt.einsum("bij,bjk->bik", x, y)   mrt.einsum("ii", x)   mrt.einsum("...i,i", x, w)
+---
+--- Shapes: as the equation says: `"ij,jk->ik"` takes `[i,j]`, `[j,k]`.
+--- Raises: an equation that does not fit the shapes.
 ---@param equation string  subscripts of each operand, "->" and those of the result; without
 ---  it those that are there once, in the order of the alphabet
 ---@param ... mrt.Tensor|mrt.Tensor[]

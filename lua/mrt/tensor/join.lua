@@ -127,6 +127,10 @@ at_least("atleast_2d", at_least_2d)
 at_least("atleast_3d", at_least_3d)
 
 --- Join vectors along their dimension, others along the second.
+---
+---     mrt.hstack { mrt.tensor{1}, mrt.tensor{2, 3} }  --> [1 2 3]
+---
+--- Raises: shapes that do not fit.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
 function join.hstack(list, ...)
@@ -135,16 +139,28 @@ function join.hstack(list, ...)
 end
 
 --- Join along the first dimension; vectors are rows.
+---
+---     mrt.vstack { mrt.tensor{1, 2}, mrt.tensor{3, 4} }  --> [[1 2] [3 4]]
+---
+--- Raises: shapes that do not fit.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
 function join.vstack(list, ...) return op.cat(each(some("vstack", list, ...), at_least_2d), 1) end
 
 --- Join along the third dimension.
+---
+---     mrt.dstack { mrt.tensor{1, 2}, mrt.tensor{3, 4} }  --> [[[1 3] [2 4]]]
+---
+--- Raises: shapes that do not fit.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
 function join.dstack(list, ...) return op.cat(each(some("dstack", list, ...), at_least_3d), 3) end
 
 --- Join along the second dimension; vectors are columns.
+---
+---     mrt.column_stack { mrt.tensor{1, 2}, mrt.tensor{3, 4} }  --> [[1 3] [2 4]]
+---
+--- Raises: other counts of rows.
 ---@param list mrt.Tensor[]
 ---@return mrt.Tensor
 function join.column_stack(list, ...)
@@ -154,6 +170,10 @@ function join.column_stack(list, ...)
 end
 
 --- All in the shape that they broadcast to: views.
+---
+---     mrt.broadcast_tensors(mrt.zeros(2, 1), mrt.zeros(3))
+---
+--- Raises: shapes that do not broadcast.
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor ...
 function join.broadcast_tensors(...)
@@ -163,6 +183,11 @@ function join.broadcast_tensors(...)
 end
 
 --- A matrix of matrices along its diagonal, zeros elsewhere; a vector is a row.
+---
+---     mrt.block_diag(mrt.tensor{{1}}, mrt.tensor{{2, 3}})  --> [[1 0 0] [0 2 3]]
+---
+--- Shapes: `[a,b]`, `[c,d]` -> `[a + c, b + d]`.
+--- Raises: more than two dimensions.
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor
 function join.block_diag(...)
@@ -199,6 +224,10 @@ end
 
 --- Coordinates: of vectors of n1, n2 ... elements tensors `[n1, n2 ...]`, each of which
 --- varies along one dimension; views.
+---
+---     mrt.meshgrid(mrt.tensor{1, 2}, mrt.tensor{3, 4})  --> [[1 1] [2 2]], [[3 4] [3 4]]
+---
+--- Raises: what is no vector.
 ---@param ... any  vectors, or a list of them; {indexing = "ij"|"xy"}, default "ij": with
 ---  "xy" the first two dimensions are exchanged
 ---@return mrt.Tensor ...
@@ -219,6 +248,10 @@ function join.meshgrid(...)
 end
 
 --- All ways to take one element of each vector, as rows.
+---
+---     mrt.cartesian_prod(mrt.tensor{1, 2}, mrt.tensor{3, 4})  --> [[1 3] [1 4] [2 3] [2 4]]
+---
+--- Raises: what is no vector.
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor  `[n1 n2 ..., k]`
 function join.cartesian_prod(...)
@@ -246,6 +279,10 @@ local function choices(n, r, with_replacement)
 end
 
 --- All ways to take `r` elements of a vector, in their order, as rows.
+---
+---     mrt.combinations(mrt.tensor{1, 2, 3})  --> [[1 2] [1 3] [2 3]]
+---
+--- Raises: what is no vector, r below 0.
 ---@param x mrt.Tensor
 ---@param r? integer  default 2
 ---@param with_replacement? boolean

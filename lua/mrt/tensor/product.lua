@@ -318,6 +318,11 @@ local function read_chain(who, list)
 end
 
 --- Multiply matrices in the cheapest order; the first and the last may be vectors.
+---
+---     mrt.chain_matmul(mrt.ones(2, 3), mrt.ones(3, 4), mrt.ones(4, 1)):type()  --> f32[2,1]
+---
+--- Shapes: `[a,b]`, `[b,c]`, ... -> `[a,z]`.
+--- Raises: sizes that do not fit.
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor
 function products.chain_matmul(...)

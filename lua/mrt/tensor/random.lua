@@ -30,6 +30,10 @@ local function dtype_of(who, x, o)
 end
 
 --- One number everywhere, of x's shape and dtype.
+---
+---     mrt.full_like(mrt.zeros(2), 7)  --> [7.0 7.0]
+---
+--- Raises: what is no tensor.
 ---@param x mrt.Tensor
 ---@param fill_value number
 ---@param o? {dtype: mrt.DType?}
@@ -53,6 +57,10 @@ for name, f in pairs { rand_like = make.rand, randn_like = make.randn, empty_lik
 end
 
 --- Integers in [low, high), or [0, low) without high, of x's shape and dtype.
+---
+---     mrt.randint_like(mrt.zeros(2), 10):type()  --> f32[2]
+---
+--- Raises: low that is not below high.
 ---@param x mrt.Tensor
 ---@param low integer
 ---@param high? integer
@@ -69,11 +77,21 @@ function drawn.randint_like(x, low, high, o)
 end
 
 --- Zeros: nothing is left unwritten here.
+---
+---     mrt.empty(2, 3):type()  --> f32[2,3]
+---
+--- Shapes: the shape given.
+--- Raises: a size below 0, an option that there is not.
 ---@param ... integer|integer[]|{dtype: mrt.DType?}
 ---@return mrt.Tensor
 function drawn.empty(...) return make.zeros(...) end
 
 --- `steps` numbers whose logarithms are evenly spaced, base ^ start to base ^ stop.
+---
+---     mrt.logspace(0, 2, 3)  --> [ 1.0  10.0 100.0]
+---
+--- Shapes: -> `[steps]`.
+--- Raises: steps below 0.
 ---@param start number
 ---@param stop number
 ---@param steps integer
@@ -110,6 +128,10 @@ local function shape_of(who, list, shape, dtype)
 end
 
 --- Normal numbers. A tensor of means or deviations says the shape; numbers want `size`.
+---
+---     mrt.normal(0, 1, {2}):type()  --> f32[2]
+---
+--- Raises: a std below 0.
 ---@param mean mrt.Operand
 ---@param std? mrt.Operand   default 1
 ---@param size? integer[]
@@ -136,6 +158,10 @@ local function want_probabilities(who, x)
 end
 
 --- 1 with the probability that each element of x is, else 0; of x's dtype.
+---
+---     mrt.bernoulli(mrt.tensor{0.0, 1.0})  --> [0.0 1.0]
+---
+--- Raises: x that is no float.
 ---@param x mrt.Tensor  floats in [0, 1]
 ---@param p? number     this one for all, instead
 ---@return mrt.Tensor
@@ -156,6 +182,11 @@ function drawn.bernoulli(x, p)
 end
 
 --- The integers below n in an order that is as likely as any other.
+---
+---     mrt.randperm(4):sort()  --> [0 1 2 3], [3 0 2 1]
+---
+--- Shapes: -> `[n]`, i64.
+--- Raises: n below 0.
 ---@param n integer
 ---@param o? {dtype: mrt.DType?}  default i64
 ---@return mrt.Tensor
@@ -207,6 +238,8 @@ end
 
 --- Draw 0-based ids with probabilities in the proportion of `weights`.  Raises (data): a
 --- row has not so many above 0.
+---
+---     mrt.multinomial(mrt.tensor{0.0, 1.0}, 1)  --> [1]
 ---@param weights mrt.Tensor  `[C]` or `[R, C]`, floats, 0 or more
 ---@param num_samples integer
 ---@param replacement? boolean  default false: each id once at most
@@ -261,6 +294,10 @@ local function read_triangle(who, ...)
 end
 
 --- Rows and columns (0-based) of the elements on and below a diagonal, row by row.
+---
+---     mrt.tril_indices(2, 2)  --> [[0 1 1] [0 0 1]]
+---
+--- Raises: a size below 0.
 ---@param row integer     how many rows
 ---@param col integer     and columns
 ---@param offset? integer default 0
@@ -274,6 +311,10 @@ function drawn.tril_indices(row, col, offset, o)
 end
 
 --- Rows and columns (0-based) of the elements on and above a diagonal, row by row.
+---
+---     mrt.triu_indices(2, 2)  --> [[0 0 1] [0 1 1]]
+---
+--- Raises: a size below 0.
 ---@param row integer
 ---@param col integer
 ---@param offset? integer
@@ -287,6 +328,10 @@ function drawn.triu_indices(row, col, offset, o)
 end
 
 --- Powers of a vector's elements: row i is x[i] ^ (N - 1), ... x[i] ^ 0.
+---
+---     mrt.vander(mrt.tensor{2, 3})  --> [[2 1] [3 1]]
+---
+--- Raises: what is no vector.
 ---@param x mrt.Tensor   `[n]`
 ---@param N? integer     default n
 ---@param increasing? boolean
@@ -311,6 +356,11 @@ local function window(who, a, b, ...)
 end
 
 --- Hann's window.
+---
+---     mrt.hann_window(4)  --> [0.0 0.5 1.0 0.5]
+---
+--- Shapes: -> `[n]`.
+--- Raises: a length below 0.
 ---@param window_length integer
 ---@param periodic? boolean  default true
 ---@param o? {dtype: mrt.DType?}  default f32
@@ -320,6 +370,11 @@ function drawn.hann_window(window_length, periodic, o)
 end
 
 --- Hamming's window.
+---
+---     mrt.hamming_window(4)  --> [0.08 0.54 1.00 0.54]
+---
+--- Shapes: -> `[n]`.
+--- Raises: a length below 0.
 ---@param window_length integer
 ---@param periodic? boolean  default true
 ---@param o? {dtype: mrt.DType?}  default f32

@@ -22,6 +22,10 @@ local function want(who, template, messages)
 end
 
 --- Open a tokenizer: see `mrt.text.tokenizer`'s own page.
+---
+---     local tokenizer, message = mrt.text.tokenizer "SmolLM2-135M"
+---
+--- Raises: an option that there is not; a file's faults are a message.
 ---@param path string  a folder, or a file
 ---@param o? mrt.text.TokenizerOptions
 ---@return mrt.text.Tokenizer? tokenizer
@@ -33,6 +37,10 @@ function text.tokenizer(path, o) return require "mrt.text.tokenizer".open(path, 
 text.none = require "mrt.text.template.value".none
 
 --- Read a chat template.  Returns nil: it is none, or has what is not understood.
+---
+---     local template = mrt.text.template "{{ messages[0].content }}"
+---
+--- Raises: what is no text; its faults are a message.
 ---@param source string
 ---@param limits? mrt.TemplateLimits
 ---@return mrt.Template? template
@@ -44,6 +52,9 @@ function text.template(source, limits) return require "mrt.text.template"(source
 ---
 --- Returns nil: as `template:render`.
 --- Raises: no template, no list of messages.
+---
+---     local t = mrt.text.template "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+---     mrt.text.chat(t, { { role = "user", content = "Hello" } })  --> <user>Hello
 ---@param template mrt.Template
 ---@param messages mrt.ChatMessage[]
 ---@param values? mrt.ChatValues
@@ -56,6 +67,11 @@ function text.chat(template, messages, values)
 end
 
 --- As `chat`, and the bytes of the text that the assistant speaks.
+---
+---     local t = mrt.text.template "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+---     local text, spans = mrt.text.chat_spans(t, { { role = "user", content = "Hello" } })
+---
+--- Raises: what is no template, or no list.
 ---@param template mrt.Template
 ---@param messages mrt.ChatMessage[]
 ---@param values? mrt.ChatValues
@@ -68,6 +84,10 @@ function text.chat_spans(template, messages, values)
 end
 
 --- Read JSON into tables that keep the order of names, which templates write again.
+---
+---     mrt.text.json("[1, 2]")[2]  --> 2
+---
+--- Raises: what is no text; its faults are a message.
 ---@param source string
 ---@return any value  null is `mrt.text.none`
 ---@return string? message

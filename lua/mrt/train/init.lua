@@ -71,6 +71,11 @@ local function new_step(o)
 end
 
 --- Compile one training step: loss, gradients, update.
+---
+---     local step = mrt.train.step { model = model, optimizer = opt, loss = loss }
+---
+--- Shapes: the loss is scalar.
+--- Raises: an option that there is not.
 ---@param given mrt.StepOptions
 ---@return fun(...: mrt.Tensor): mrt.Tensor, mrt.Tensor? step  returns the loss and, with
 ---  `clip`, how long the gradients are together before they are shortened
@@ -90,6 +95,8 @@ end
 ---     local val_loss = train.evaluator{model = model, loss = loss,
 ---       loader = val:loader{batch = 12, context = 64, shuffle = false}}
 ---     print(val_loss())
+---
+--- Raises: an option that there is not.
 ---@param given mrt.EvaluatorOptions
 ---@return fun(): number
 function train.evaluator(given)
@@ -214,6 +221,8 @@ end
 --- Ctrl-C ends the loop with an error (code "interrupted") after the step that is under
 --- way; with `snapshots` the run is saved first.  A second Ctrl-C ends it at once, with the
 --- parameters of the last whole step.
+---
+---     mrt.train.run { model = model, optimizer = opt, loss = loss, loader = loader, steps = 100 }
 ---@class mrt.TrainOptions
 ---@field model mrt.nn.Module
 ---@field optimizer mrt.Optimizer

@@ -310,6 +310,10 @@ end
 ---@field keep? integer  how many there are at most; default 3
 
 --- Keep snapshots of a run in a folder.
+---
+---     local snapshots = mrt.train.snapshots { folder = "runs/one", model = model, optimizer = opt }
+---
+--- Raises: an option that there is not.
 ---@param given mrt.SnapshotOptions
 ---@return mrt.Snapshots
 function snapshot.new(given)

@@ -42,6 +42,8 @@ end
 ---       { steps = 900, lr = 1e-3 },
 ---       { lr = optim.cosine { lr = 1e-3, steps = 1000 } },
 ---     }
+---
+--- Raises: an option that there is not.
 ---@param given mrt.Phase[]
 ---@return mrt.Schedule
 function schedule.chain(given)
@@ -62,6 +64,10 @@ end
 ---@field finish? number  share afterwards, default 1
 
 --- Go from one share of the rate to another along a line; then stay.
+---
+---     local lr = optim.ramp { lr = 1e-3, steps = 100, start = 0, finish = 1 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given mrt.RampOptions
 ---@return mrt.Schedule
 function schedule.ramp(given)

@@ -11,6 +11,10 @@ local schedule = {}
 --- Rise from lr / start to `lr` over a share `rise` of the steps, then fall to
 --- lr / start / finish, both along half a cosine (Smith & Topin,
 --- arXiv:1708.07120, as in PyTorch); then stay.
+---
+---     local lr = optim.one_cycle { lr = 1e-3, steps = 1000 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given {lr: number, steps: integer, rise: number?, start: number?, finish: number?}
 ---  default: rise 0.3, start 25, finish 1e4
 ---@return mrt.Schedule
@@ -36,6 +40,8 @@ end
 --- arXiv:1608.03983).
 ---
 ---     opt.lr = optim.cosine_restarts{lr = 0.1, steps = 1000, factor = 2}
+---
+--- Raises: an option that there is not.
 ---@param given mrt.RestartOptions
 ---@return mrt.Schedule
 function schedule.cosine_restarts(given)
@@ -68,6 +74,10 @@ local heights = {
 ---@field factor? number  default 1
 
 --- Rise and fall along lines, again and again (Smith, arXiv:1506.01186).
+---
+---     local lr = optim.cyclic { lr = 1e-3, min = 1e-4, up = 100 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given mrt.CyclicOptions
 ---@return mrt.Schedule
 function schedule.cyclic(given)

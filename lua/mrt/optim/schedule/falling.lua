@@ -17,6 +17,10 @@ local schedule = {}
 local falling = { lr = read.number, min = 0, warmup = 0, steps = options.want "size" }
 
 --- Return the same rate for every step, after an optional warm-up.
+---
+---     local lr = optim.constant { lr = 1e-3, warmup = 100 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given {lr: number, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.constant(given)
@@ -30,6 +34,8 @@ end
 --- arXiv:1608.03983, without restarts), after a linear warm-up; then stay.
 ---
 ---     opt.lr = optim.cosine{lr = 1e-3, min = 1e-4, warmup = 100, steps = 2000}
+---
+--- Raises: an option that there is not.
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.cosine(given)
@@ -42,6 +48,10 @@ function schedule.cosine(given)
 end
 
 --- Fall from `lr` to `min` along a line, after a linear warm-up; then stay.
+---
+---     local lr = optim.linear { lr = 1e-3, steps = 1000, warmup = 100 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.linear(given)
@@ -53,6 +63,10 @@ function schedule.linear(given)
 end
 
 --- Multiply the rate by `factor` every `every` steps.
+---
+---     local lr = optim.step { lr = 1e-3, every = 100, factor = 0.5 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given {lr: number, factor: number?, every: integer}
 ---@return mrt.Schedule
 function schedule.step(given)
@@ -66,6 +80,8 @@ end
 --- Multiply the rate by `factor` after each of the steps `at`.
 ---
 ---     opt.lr = optim.multistep{lr = 0.1, at = {32000, 48000}}
+---
+--- Raises: an option that there is not.
 ---@param given {lr: number, factor: number?, at: integer[]}  factor: default 0.1
 ---@return mrt.Schedule
 function schedule.multistep(given)
@@ -83,6 +99,10 @@ end
 
 --- Multiply the rate by `factor` at every step, after an optional warm-up; it
 --- falls no lower than `min`.
+---
+---     local lr = optim.exponential { lr = 1e-3, factor = 0.999 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given {lr: number, factor: number, min: number?, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.exponential(given)
@@ -101,6 +121,8 @@ end
 --- then stay.
 ---
 ---     opt.lr = optim.polynomial{lr = 1e-3, steps = 1000, power = 2}
+---
+--- Raises: an option that there is not.
 ---@param given mrt.PolynomialOptions
 ---@return mrt.Schedule
 function schedule.polynomial(given)
@@ -114,6 +136,10 @@ end
 
 --- Rise along a line over `warmup` steps, then fall with the root of the step (Vaswani et
 --- al., arXiv:1706.03762): lr min(step / warmup, sqrt(warmup / step)).
+---
+---     local lr = optim.inverse_sqrt { lr = 1e-3, warmup = 100 }
+---
+--- Raises: an option that there is not, a rate or a count below 0.
 ---@param given {lr: number, warmup: integer?}  warmup: default 4000
 ---@return mrt.Schedule
 function schedule.inverse_sqrt(given)
@@ -138,6 +164,8 @@ local ways_down = {
 --- arXiv:2404.06395; the way down is that of Haegele et al., arXiv:2405.18392); then stay.
 ---
 ---     opt.lr = optim.wsd{lr = 1e-3, warmup = 100, steps = 5000, decay = 1000}
+---
+--- Raises: an option that there is not.
 ---@param given mrt.WSDOptions
 ---@return mrt.Schedule
 function schedule.wsd(given)

@@ -21,6 +21,8 @@ local options = require "mrt.util.options"
 ---     local plateau = optim.plateau{lr = 0.1, patience = 3}
 ---     opt.lr = plateau.rate
 ---     plateau:see(validation_loss)
+---
+--- Raises: an option that there is not.
 ---@param given {lr: number, factor: number?, patience: integer?, threshold: number?, min: number?}
 ---  default: factor 0.1, patience 10, threshold 1e-4, min 0
 ---@return mrt.Plateau

@@ -51,6 +51,10 @@ end
 
 --- Read a log: what is known of the run, and a record for each step.  A line
 --- that was not written whole ends it.
+---
+---     local steps, message = mrt.train.read_log "runs/one"
+---
+--- Raises: what is no path; a file's faults are a message.
 ---@param folder string
 ---@return table? run
 ---@return table[]|string records  or what the world has against it
@@ -136,6 +140,10 @@ end
 
 --- Begin a log in a folder, made if it is not there.  The log of an earlier run is
 --- put aside there, in earlier-1 and so on.
+---
+---     local log = mrt.train.log "runs/one"
+---
+--- Raises: an option that there is not; a folder's faults are a message.
 ---@param folder string
 ---@param given? mrt.LogOptions
 ---@return mrt.Log? log
