@@ -36,7 +36,17 @@ static mrt_status copy_node(mrt_graph *to, const mrt_node *n) {
   return mrt_graph_append(to, copy);
 }
 
+/* Room for all, and for half as many values that passes make. */
+static mrt_status reserve(mrt_graph *to, const mrt_graph *from) {
+  to->value_room = from->value_count + from->value_count / 2;
+  to->values = MRT_NEW(&to->arena, mrt_value *, to->value_room);
+  to->node_room = from->node_count;
+  to->nodes = MRT_NEW(&to->arena, mrt_node *, to->node_room);
+  return to->values && to->nodes ? MRT_OK : mrt_nomem(&to->ctx->error);
+}
+
 mrt_status mrt_graph_copy(mrt_graph *to, const mrt_graph *from) {
+  MRT_TRY(reserve(to, from));
   MRT_TRY(copy_values(to, from));
   for (int i = 0; i < from->node_count; i++)
     MRT_TRY(copy_node(to, from->nodes[i]));

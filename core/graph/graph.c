@@ -16,6 +16,7 @@ void mrt_graph_free(mrt_graph *g) {
     mrt_drop(g->held[i]);
   }
   g->held_count = 0;
+  mrt_arena_free(&g->temporary);
   mrt_arena_free(&g->arena);
 }
 
@@ -85,6 +86,15 @@ mrt_status mrt_graph_unary(mrt_graph *g, int op, mrt_value *in,
 
 void mrt_graph_set_order(mrt_graph *g, mrt_node **nodes, int count) {
   g->nodes = nodes, g->node_count = g->node_room = count;
+}
+
+mrt_node **mrt_graph_take_order(mrt_graph *g) {
+  mrt_node **order = MRT_NEW(&g->temporary, mrt_node *, g->node_count);
+  if (!order) return NULL;
+  if (g->node_count)
+    memcpy(order, g->nodes, (size_t)g->node_count * sizeof *order);
+  g->node_count = 0;
+  return order;
 }
 
 mrt_status mrt_graph_append(mrt_graph *g, mrt_node *node) {

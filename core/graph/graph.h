@@ -77,6 +77,7 @@ typedef struct mrt_node {
 typedef struct mrt_graph {
   mrt_context *ctx;
   mrt_arena arena;
+  mrt_arena temporary; /* what lives no longer than the pass that runs */
   mrt_node **nodes;
   int node_count, node_room, next_node;
   mrt_value **values;
@@ -119,6 +120,9 @@ mrt_status mrt_graph_unary(mrt_graph *g, int op, mrt_value *in,
                            mrt_node **node);
 /* Replace the order; `nodes` lives in the graph's arena. */
 void mrt_graph_set_order(mrt_graph *g, mrt_node **nodes, int count);
+/* The order as it is, for the time of this pass, whose own begins empty; NULL:
+ * no memory. */
+mrt_node **mrt_graph_take_order(mrt_graph *g);
 /* Append to the order. */
 mrt_status mrt_graph_append(mrt_graph *g, mrt_node *node);
 

@@ -72,6 +72,7 @@ mrt_status mrt_planner_run(mrt_planner *p, int count) {
                     .memo_arena = p->memo_arena,
                     .traced = p->source != NULL };
   plan->info.nodes_traced = plan->graph.node_count;
+  mrt_arena_init(&plan->graph.temporary, plan->ctx->allocator);
   for (int i = 0; i < count; i++) {
     const pass_row *w = &rows[i];
     r.off = w->number >= 0 && plan->options.off >> w->number & 1;
@@ -79,7 +80,9 @@ mrt_status mrt_planner_run(mrt_planner *p, int count) {
     if (w->rewrite && (!r.off || w->needed)) MRT_TRY(w->rewrite(&r));
     if (w->number >= 0)
       plan->info.nodes_after[w->number] = plan->graph.node_count;
+    mrt_arena_clear(&plan->graph.temporary);
   }
+  mrt_arena_free(&plan->graph.temporary);
   return MRT_OK;
 }
 

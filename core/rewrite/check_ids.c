@@ -115,14 +115,12 @@ static mrt_status visit(id_checking *c, const mrt_node *n) {
 
 mrt_status mrt_pass_check_ids(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
-  mrt_node **nodes = g->nodes;
   int count = g->node_count;
-  id_checking c = { g,
-                    MRT_NEW(&g->arena, id_check, (1 + MRT_ROW_LISTS) * count),
-                    0 };
-  if (!c.list) return mrt_nomem(&g->ctx->error);
+  mrt_node **nodes = mrt_graph_take_order(g);
+  id_checking c = { g, NULL, 0 };
+  c.list = MRT_NEW(&g->temporary, id_check, (1 + MRT_ROW_LISTS) * count);
+  if (!nodes || !c.list) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < count; i++) note_lookup(&c, nodes[i]);
-  mrt_graph_set_order(g, NULL, 0);
   for (int i = 0; i < count; i++) {
     MRT_TRY(visit(&c, nodes[i]));
     MRT_TRY(mrt_graph_append(g, nodes[i]));

@@ -114,7 +114,7 @@ static mrt_compressible describe(const compressing *c, const mrt_value *v) {
 /* Values to ask about, in order: those of weights alone are none of them. */
 static mrt_value **list(const compressing *c, int *count) {
   const mrt_graph *g = c->g;
-  mrt_value **all = MRT_NEW(&c->g->arena, mrt_value *, c->values);
+  mrt_value **all = MRT_NEW(&c->g->temporary, mrt_value *, c->values);
   *count = 0;
   for (int i = 0; all && i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nout; k++) {
@@ -132,7 +132,7 @@ static mrt_compress_format answer_of(const mrt_compressible *v) {
 
 static mrt_status ask(compressing *c, mrt_value *const *all, int count) {
   const mrt_rewrite *r = c->rewrite;
-  mrt_compression asked = { MRT_NEW(&c->g->arena, mrt_compressible, count),
+  mrt_compression asked = { MRT_NEW(&c->g->temporary, mrt_compressible, count),
                             count };
   mrt_compress_format *formats =
       MRT_NEW(r->memo_arena, mrt_compress_format, count);
@@ -273,9 +273,9 @@ static mrt_status show(compressing *c, mrt_value *v, mrt_origin origin,
 
 static mrt_status walk(compressing *c) {
   mrt_graph *g = c->g;
-  mrt_node **nodes = g->nodes;
   int count = g->node_count;
-  mrt_graph_set_order(g, NULL, 0);
+  mrt_node **nodes = mrt_graph_take_order(g);
+  if (!nodes) return mrt_nomem(c->e);
   for (int i = 0; i < count; i++) {
     mrt_node *n = nodes[i];
     for (int k = 0; k < n->nin && reads_kept(n); k++)
@@ -289,7 +289,7 @@ static mrt_status walk(compressing *c) {
 }
 
 static mrt_status begin(compressing *c) {
-  mrt_arena *a = &c->g->arena;
+  mrt_arena *a = &c->g->temporary;
   mrt_narrowing w = { .rewrite = c->rewrite, .g = c->g, .e = c->e };
   int n = c->values = c->g->value_count;
   MRT_TRY(mrt_narrow_small(&w));

@@ -29,7 +29,7 @@ static int overwritten(const editing *ed, mrt_value *v) {
 }
 
 static mrt_status move(editing *ed, int update, mrt_node *n) {
-  moved *m = MRT_NEW(&ed->g->arena, moved, 1);
+  moved *m = MRT_NEW(&ed->g->temporary, moved, 1);
   if (!m) return mrt_nomem(&ed->g->ctx->error);
   m->node = n;
   if (ed->last[update])
@@ -71,9 +71,9 @@ static mrt_status visit(editing *ed, int i) {
 
 static mrt_status put_in_order(editing *ed) {
   mrt_graph *g = ed->g;
-  mrt_node **before = g->nodes;
   int count = g->node_count;
-  mrt_graph_set_order(g, NULL, 0);
+  mrt_node **before = mrt_graph_take_order(g);
+  if (!before) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < count; i++) {
     for (const moved *m = ed->first[i]; m; m = m->next)
       MRT_TRY(mrt_graph_append(g, m->node));
@@ -86,9 +86,9 @@ mrt_status mrt_pass_copy_before_update(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
   /* Copies are new values, but nothing overwrites them. */
   editing ed = { .g = g,
-                 .overwritten = MRT_NEW(&g->arena, int, 2 * g->value_count),
-                 .first = MRT_NEW(&g->arena, moved *, g->node_count),
-                 .last = MRT_NEW(&g->arena, moved *, g->node_count) };
+                 .overwritten = MRT_NEW(&g->temporary, int, 2 * g->value_count),
+                 .first = MRT_NEW(&g->temporary, moved *, g->node_count),
+                 .last = MRT_NEW(&g->temporary, moved *, g->node_count) };
   if (!ed.overwritten || !ed.first || !ed.last)
     return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->node_count; i++) MRT_TRY(visit(&ed, i));

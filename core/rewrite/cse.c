@@ -36,7 +36,7 @@ mrt_status mrt_pass_cse(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
   size_t size = 16;
   while (size < 2 * (size_t)g->node_count) size *= 2;
-  mrt_node **table = MRT_NEW(&g->arena, mrt_node *, size);
+  mrt_node **table = MRT_NEW(&g->temporary, mrt_node *, size);
   if (!table) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];

@@ -64,17 +64,17 @@ static bool reads_variable(const mrt_node *n) {
 static mrt_status index_users(fusing *f) {
   mrt_graph *g = f->g;
   int n = g->node_count;
-  f->group_of = MRT_NEW(&g->arena, group *, n);
-  f->made_at = MRT_NEW(&g->arena, int, g->value_count);
-  f->updates_before = MRT_NEW(&g->arena, int, n + 1);
-  f->first_user = MRT_NEW(&g->arena, int, g->value_count + 1);
+  f->group_of = MRT_NEW(&g->temporary, group *, n);
+  f->made_at = MRT_NEW(&g->temporary, int, g->value_count);
+  f->updates_before = MRT_NEW(&g->temporary, int, n + 1);
+  f->first_user = MRT_NEW(&g->temporary, int, g->value_count + 1);
   if (!f->group_of || !f->made_at || !f->updates_before || !f->first_user)
     return mrt_nomem(f->e);
   mrt_graph_count_uses(g);
   for (int v = 0; v < g->value_count; v++)
     f->first_user[v + 1] = f->first_user[v] + g->values[v]->uses;
-  f->users = MRT_NEW(&g->arena, int, f->first_user[g->value_count]);
-  int *fill = MRT_NEW(&g->arena, int, g->value_count);
+  f->users = MRT_NEW(&g->temporary, int, f->first_user[g->value_count]);
+  int *fill = MRT_NEW(&g->temporary, int, g->value_count);
   if (!f->users || !fill) return mrt_nomem(f->e);
   for (int v = 0; v < g->value_count; v++) f->made_at[v] = -1;
   for (int i = 0; i < n; i++) {
@@ -184,7 +184,7 @@ static int position(const fusing *f, const mrt_node *n) {
 
 /* Members stay sorted by position. */
 static mrt_status join(fusing *f, group *a, group *b) {
-  mrt_node **all = MRT_NEW(&f->g->arena, mrt_node *, a->count + b->count);
+  mrt_node **all = MRT_NEW(&f->g->temporary, mrt_node *, a->count + b->count);
   if (!all) return mrt_nomem(f->e);
   int i = 0, k = 0, n = 0;
   while (i < a->count || k < b->count) {
@@ -203,8 +203,8 @@ static mrt_status join(fusing *f, group *a, group *b) {
 
 static mrt_status start_group(fusing *f, int i) {
   mrt_node *n = f->g->nodes[i];
-  group *b = MRT_NEW(&f->g->arena, group, 1);
-  if (!b || !(b->members = MRT_NEW(&f->g->arena, mrt_node *, 1)))
+  group *b = MRT_NEW(&f->g->temporary, group, 1);
+  if (!b || !(b->members = MRT_NEW(&f->g->temporary, mrt_node *, 1)))
     return mrt_nomem(f->e);
   b->members[b->count++] = n;
   b->end = i;

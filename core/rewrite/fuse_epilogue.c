@@ -193,9 +193,9 @@ static mrt_status make_gelu_grad(finding *f, mrt_node *product,
 
 static mrt_status replace(finding *f) {
   mrt_graph *g = f->g;
-  mrt_node **nodes = g->nodes;
   int count = g->node_count;
-  mrt_graph_set_order(g, NULL, 0);
+  mrt_node **nodes = mrt_graph_take_order(g);
+  if (!nodes) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < count; i++) {
     mrt_node *n = nodes[i], *with = f->with[i];
     const fact *read = n->nin ? &f->facts[n->in[0]->id] : NULL;
@@ -219,8 +219,8 @@ mrt_status mrt_pass_fuse_epilogue(mrt_rewrite *r) {
   finding f = { .g = g };
   bool any = false;
   if (!r->device->epilogues || !r->traced) return MRT_OK;
-  f.facts = MRT_NEW(&g->arena, fact, g->value_count);
-  f.with = MRT_NEW(&g->arena, mrt_node *, g->node_count);
+  f.facts = MRT_NEW(&g->temporary, fact, g->value_count);
+  f.with = MRT_NEW(&g->temporary, mrt_node *, g->node_count);
   if (!f.facts || !f.with) return mrt_nomem(&g->ctx->error);
   look(&f);
   for (int i = 0; i < g->node_count; i++) {

@@ -47,8 +47,8 @@ typedef struct remake {
  * f32 that its kernel makes of them. */
 static bool takes(mrt_narrowing *w, remake *r, bool reads) {
   int n = r->old->nin, nout;
-  const mrt_type **types = MRT_NEW(&w->g->arena, const mrt_type *, n);
-  mrt_type *wide = MRT_NEW(&w->g->arena, mrt_type, n);
+  const mrt_type **types = MRT_NEW(&w->g->temporary, const mrt_type *, n);
+  mrt_type *wide = MRT_NEW(&w->g->temporary, mrt_type, n);
   if (!types || !wide) return false;
   for (int k = 0; k < n; k++) {
     types[k] = &r->in[k]->type;
@@ -131,7 +131,8 @@ static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
 static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
   remake r = { .old = n,
                .in = MRT_NEW(&w->g->arena, mrt_value *, n->nin),
-               .options = mrt_arena_alloc(&w->g->arena, 1, n->op->options_size),
+               .options =
+                   mrt_arena_alloc(&w->g->temporary, 1, n->op->options_size),
                .output = MRT_DTYPE_COUNT };
   if (!r.in || !r.options) return mrt_nomem(w->e);
   *done = false;
@@ -209,7 +210,8 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
                          const mrt_computation *asked) {
   remake r = { .old = n,
                .in = MRT_NEW(&w->g->arena, mrt_value *, n->nin),
-               .options = mrt_arena_alloc(&w->g->arena, 1, n->op->options_size),
+               .options =
+                   mrt_arena_alloc(&w->g->temporary, 1, n->op->options_size),
                .compute = asked->compute,
                .output = asked->output };
   if (!r.in || !r.options) return mrt_nomem(w->e);
@@ -304,11 +306,11 @@ static mrt_status make_roundings(mrt_narrowing *w, const mrt_node *n,
 
 static mrt_status walk(mrt_narrowing *w) {
   mrt_graph *g = w->g;
-  mrt_node **nodes = g->nodes;
   int count = g->node_count;
-  mrt_graph_set_order(g, NULL, 0);
+  mrt_node **nodes = mrt_graph_take_order(g);
+  if (!nodes) return mrt_nomem(w->e);
   for (int i = 0; i < count; i++) {
-    mrt_value **out = MRT_NEW(&g->arena, mrt_value *, nodes[i]->nout);
+    mrt_value **out = MRT_NEW(&g->temporary, mrt_value *, nodes[i]->nout);
     if (!out) return mrt_nomem(w->e);
     memcpy(out, nodes[i]->out, (size_t)nodes[i]->nout * sizeof *out);
     bool follows = follows_narrow(w, nodes[i]);

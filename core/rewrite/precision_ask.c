@@ -34,7 +34,7 @@ static bool is_small(const mrt_narrowing *w, const mrt_node *n, int k) {
 }
 
 mrt_status mrt_narrow_small(mrt_narrowing *w) {
-  w->small = MRT_NEW(&w->g->arena, bool, w->g->value_count);
+  w->small = MRT_NEW(&w->g->temporary, bool, w->g->value_count);
   if (!w->small) return mrt_nomem(w->e);
   for (int v = 0; v < w->g->value_count; v++) /* scalars, variables too */
     w->small[v] = mrt_type_count(&w->g->values[v]->type) == 1;
@@ -68,8 +68,9 @@ static bool in_update(const mrt_node *n, const bool *read) {
 /* Which nodes the policy is asked about. */
 static mrt_status find_asked(mrt_narrowing *w, int *count) {
   mrt_graph *g = w->g;
-  bool *read = MRT_NEW(&g->arena, bool, g->value_count); /* not by updates */
-  w->asked = MRT_NEW(&g->arena, int, g->node_count);
+  bool *read =
+      MRT_NEW(&g->temporary, bool, g->value_count); /* not by updates */
+  w->asked = MRT_NEW(&g->temporary, int, g->node_count);
   if (!read || !w->asked) return mrt_nomem(w->e);
   for (int k = 0; k < g->output_count; k++) read[g->outputs[k]->id] = true;
   for (int i = g->node_count; i-- > 0;) {
@@ -95,7 +96,7 @@ static const char *width_name(const mrt_op *op) {
  * variables lead to and which is no statistic?  By position. */
 static mrt_status find_boundaries(mrt_narrowing *w, bool *boundary) {
   mrt_graph *g = w->g;
-  bool *learned = MRT_NEW(&g->arena, bool, g->value_count);
+  bool *learned = MRT_NEW(&g->temporary, bool, g->value_count);
   if (!learned) return mrt_nomem(w->e);
   for (int i = 0; i < g->value_count; i++)
     learned[i] = g->values[i]->leaf == MRT_LEAF_VARIABLE;
@@ -150,7 +151,7 @@ mrt_status mrt_narrow_ask(mrt_narrowing *w) {
                                          mrt_computation, count),
                         .count = count,
                         .keep = MRT_DTYPE_COUNT };
-    bool *boundary = MRT_NEW(&g->arena, bool, g->node_count);
+    bool *boundary = MRT_NEW(&g->temporary, bool, g->node_count);
     if (!p.nodes || !boundary) return mrt_nomem(w->e);
     MRT_TRY(find_boundaries(w, boundary));
     for (int i = 0; i < g->node_count; i++)
@@ -236,7 +237,7 @@ static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
 
 mrt_status mrt_narrow_look(mrt_narrowing *w) {
   mrt_graph *g = w->g;
-  mrt_arena *a = &g->arena;
+  mrt_arena *a = &g->temporary;
   int n = w->values = g->value_count;
   w->leads = MRT_NEW(a, bool, n);
   w->wants = MRT_NEW(a, uint32_t, n), w->source = MRT_NEW(a, mrt_value *, n);

@@ -84,9 +84,9 @@ static mrt_status rewrite(mrt_graph *g, mrt_node *n, const gather_lookup *l) {
 
 mrt_status mrt_pass_product_before_gather(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
-  mrt_node **nodes = g->nodes;
   int count = g->node_count;
-  mrt_graph_set_order(g, NULL, 0);
+  mrt_node **nodes = mrt_graph_take_order(g);
+  if (!nodes) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < count; i++) {
     gather_lookup l;
     if (find(nodes[i], &l))

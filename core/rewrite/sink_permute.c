@@ -179,10 +179,10 @@ static mrt_status turn_node(turning *w, mrt_node *n, turn how) {
 
 static mrt_status rewrite(turning *w) {
   mrt_graph *g = w->g;
-  mrt_node **nodes = g->nodes;
   int count = g->node_count;
+  mrt_node **nodes = mrt_graph_take_order(g);
   turn how;
-  mrt_graph_set_order(g, NULL, 0);
+  if (!nodes) return mrt_nomem(&g->ctx->error);
   for (int i = 0; i < count; i++) {
     mrt_node *n = nodes[i];
     for (int k = 0; k < n->nin; k++) n->in[k] = mrt_value_instead(n->in[k]);
@@ -207,7 +207,7 @@ static bool may_turn(const mrt_node *n) {
 }
 
 static mrt_status note_use(turning *w, const mrt_value *v, int node, int k) {
-  permute_use *u = MRT_NEW(&w->g->arena, permute_use, 1);
+  permute_use *u = MRT_NEW(&w->g->temporary, permute_use, 1);
   if (!u) return mrt_nomem(&w->g->ctx->error);
   *u = (permute_use){ node, k, w->uses[v->id] };
   w->uses[v->id] = u;
@@ -231,7 +231,7 @@ static void unite(turning *w, int a, int b) {
 
 static mrt_status gather(turning *w) {
   mrt_graph *g = w->g;
-  mrt_arena *arena = &g->arena;
+  mrt_arena *arena = &g->temporary;
   int n = g->node_count;
   w->values = g->value_count;
   w->leader = MRT_NEW(arena, int, n), w->next = MRT_NEW(arena, int, n);

@@ -14,6 +14,9 @@
 #include "runtime/available.h"
 #include "runtime/workers.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +69,10 @@ enum { ALIGN = 64 }; /* bytes: a cache line, a vector of AVX-512 */
 /* 64 KiB: from here on a block can be copied to a file past the page cache. */
 enum { LARGE = 64 << 10 };
 
+/* 64 MiB: before so much is asked for, what was freed goes back to the system, as
+ * bookkeeping of plans made does, so that the process never has both. */
+enum { ARENA = 64 << 20 };
+
 /* Below 16 KiB a block of the C library's with room to align it, which is given
  * out again in a fraction of the time of an aligned one.  Its own address stands
  * before it. */
@@ -91,6 +98,9 @@ static void *allocate(const mrt_device *device, size_t nbytes) {
   if (is_little(nbytes)) return allocate_little(nbytes);
   if (nbytes == 0) nbytes = 64;
   void *data = NULL;
+#ifdef __GLIBC__
+  if (nbytes >= ARENA) malloc_trim(0);
+#endif
   size_t align = nbytes >= 2 * HUGE ? HUGE
                  : nbytes >= LARGE  ? MRT_TIER_ALIGN
                                     : ALIGN;
