@@ -107,6 +107,9 @@ local function add_function(self, name, f, kind)
   local entry = add_declared(self, { name = name, kind = operator and "operator" or kind, value = f,
     operator = operator }, d)
   if d then self.by_declaration[d] = entry end
+  if entry.params and name:find ":" and d.name:find "%." then -- the first is what it is called on
+    entry.params = table.move(entry.params, 2, #entry.params, 1, {})
+  end
   return entry
 end
 

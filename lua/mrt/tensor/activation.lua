@@ -32,10 +32,19 @@ end
 -- ---- pieces ----------------------------------------------------------------
 
 --- x from 0 to 6, flat outside.
+---
+---     mrt.tensor{-1.0, 8.0}:relu6()  --> [0.0 6.0]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.relu6(x) return op.hardtanh(x, 0, 6) end
 
 --- x, and below 0 alpha (e^x - 1).
+---
+---     mrt.tensor{-1.0, 2.0}:elu()  --> [-0.6321  2.0000]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: an alpha that is no number.
 ---@param alpha? number|{alpha: number?}  default 1
 ---@return mrt.Tensor
 function Tensor.elu(x, alpha)
@@ -48,10 +57,19 @@ local selu = { alpha = 1.6732632423543772848170429916717,
 
 --- elu with the scale and alpha that keep mean 0 and variance 1 from layer to layer
 --- (Klambauer et al., arXiv:1706.02515).
+---
+---     mrt.tensor{-1.0, 2.0}:selu()  --> [-1.1113  2.1014]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.selu(x) return op.elu(x, selu) end
 
 --- x, and below 0 alpha (e^(x / alpha) - 1) (Barron, arXiv:1704.07483).
+---
+---     mrt.tensor{-1.0, 2.0}:celu()  --> [-0.6321  2.0000]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: alpha 0.
 ---@param alpha? number|{alpha: number?}  default 1, not 0
 ---@return mrt.Tensor
 function Tensor.celu(x, alpha)
@@ -61,6 +79,10 @@ function Tensor.celu(x, alpha)
 end
 
 --- x, and below 0 x times the weight of its channel, dimension 2.
+---
+---     mrt.tensor{{-1.0, -1.0}}:prelu(mrt.tensor{0.1, 0.5})  --> [[-0.1 -0.5]]
+---
+--- Raises: a weight that is neither one number nor one for each channel.
 ---@param weight mrt.Tensor  one number, or one for each channel: `[C]`
 ---@return mrt.Tensor
 function Tensor.prelu(x, weight)
@@ -77,6 +99,11 @@ end
 
 --- Random slopes below 0, drawn from [lower, upper) for each element; their mean where
 --- training is false.
+---
+---     mrt.tensor{-1.0, 2.0}:rrelu()  --> [-0.2292  2.0000]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: lower above upper.
 ---@param lower? number|{lower: number?, upper: number?, training: boolean?}  default 1/8
 ---@param upper? number      default 1/3
 ---@param training? boolean  default false
@@ -97,6 +124,11 @@ end
 -- ---- smooth ----------------------------------------------------------------
 
 --- ln(1 + e^(beta x)) / beta; x itself where beta x exceeds the threshold.
+---
+---     mrt.tensor{-1.0, 2.0}:softplus()  --> [0.3133 2.1269]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: a beta that is not above 0.
 ---@param beta? number|{beta: number?, threshold: number?}  default 1
 ---@param threshold? number  default 20, beyond which the two differ by less than 3e-9
 ---@return mrt.Tensor
@@ -110,11 +142,19 @@ function Tensor.softplus(x, beta, threshold)
 end
 
 --- x - tanh x.
+---
+---     mrt.tensor{-1.0, 2.0}:tanhshrink()  --> [-0.2384  1.0360]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.tanhshrink(x) return op.sub(x, op.tanh(x)) end
 
 --- The first half of a dimension times the sigmoid of the second (Dauphin et al.,
 --- arXiv:1612.08083).
+---
+---     mrt.tensor{1.0, 2.0, 0.0, 0.0}:glu()  --> [0.5 1.0]
+---
+--- Raises: an odd size.
 ---@param dim? integer|{dim: integer?}  default -1; of even size
 ---@return mrt.Tensor
 function Tensor.glu(x, dim)
@@ -134,11 +174,21 @@ end
 -- ---- of rows ---------------------------------------------------------------
 
 --- softmax of -x.
+---
+---     mrt.tensor{1.0, 2.0}:softmin()  --> [0.7311 0.2689]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|{dim: integer?}
 ---@return mrt.Tensor
 function Tensor.softmin(x, dim) return op.softmax(op.neg(x), dim) end
 
 --- Draw from the Gumbel-softmax distribution (Jang et al., arXiv:1611.01144).
+---
+---     mrt.zeros(2, 3):gumbel_softmax(1, true):sum(2)  --> [1.0 1.0]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: tau that is not above 0.
 ---@param tau? number|{tau: number?, hard: boolean?, eps: number?, dim: integer?}  the
 ---  temperature, default 1
 ---@param hard? boolean  1 at the largest and 0 elsewhere, with the gradient of the soft one
@@ -164,6 +214,10 @@ function Tensor.gumbel_softmax(x, tau, hard, eps, dim)
 end
 
 --- Divide by the p-norm along a dimension, or by eps where that is more.
+---
+---     mrt.tensor{3.0, 4.0}:normalize(2, 1)  --> [0.6 0.8]
+---
+--- Raises: a dimension that x does not have.
 ---@param p? number|{p: number?, dim: integer|integer[]?, eps: number?}  default 2
 ---@param dim? integer|integer[]  default 2
 ---@param eps? number             default 1e-12

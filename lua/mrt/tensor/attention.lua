@@ -214,6 +214,9 @@ end
 ---
 --- Raises (shape, dtype, value): what does not fit; dropout_p above 0, as
 --- probabilities are never stored: drop elements of the result, `nn.Dropout`.
+---
+---     local q = mrt.randn(1, 2, 5, 4)
+---     q:scaled_dot_product_attention(q, q):type()  --> f32[1,2,5,4]
 ---@param k mrt.Tensor
 ---@param v mrt.Tensor
 ---@param ... any  attn_mask (bool, true what is seen; or floats to add), dropout_p (0

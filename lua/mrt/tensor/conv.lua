@@ -271,6 +271,8 @@ end
 --- conv_transpose1d.
 ---
 --- Raises: as conv_transpose1d.
+---
+---     mrt.ones(1, 2, 3, 3, 3):conv_transpose3d(mrt.ones(2, 4, 2, 2, 2)):type()  --> f32[1,4,4,4,4]
 ---@param w mrt.Tensor
 ---@param bias? mrt.Tensor  `[O]`
 ---@param ... any  stride, padding, output_padding, groups, dilation, or a table of them

@@ -79,6 +79,9 @@ end
 --- `[N,D,H,W,3]`.
 ---
 --- Raises: a theta of another shape, a size of other than 4 or 5 numbers.
+---
+---     mrt.tensor{{{1.0, 0.0, 0.0}, {0.0, 1.0, 0.0}}}:affine_grid({1, 1, 2, 2}):type()
+---     --> f32[1,2,2,2]
 ---@param size integer[]            of the result: N, C, H, W, or N, C, D, H, W
 ---@param align_corners? boolean|table
 ---@return mrt.Tensor

@@ -145,6 +145,10 @@ function Tensor.conv_transpose2d(x, w, bias, ...)
 end
 
 --- Repeat every pixel `factor` times in both directions: the nearest one serves.
+---
+---     mrt.ones(1, 1, 2, 2):upsample_nearest2d(2):type()  --> f32[1,1,4,4]
+---
+--- Raises: a factor below 1.
 ---@param factor integer|integer[]
 ---@return mrt.Tensor  `[N,C,factor H,factor W]`
 function Tensor.upsample_nearest2d(x, factor)
@@ -167,6 +171,8 @@ local function mean(x)
 end
 
 --- Average each channel of each image: `[N,C,H,W]` -> `[N,C]`.
+---
+---     mrt.ones(2, 3, 4, 4):global_avg_pool2d():type()  --> f32[2,3]
 ---@return mrt.Tensor
 function Tensor.global_avg_pool2d(x) return mean(last("global_avg_pool2d", x)) end
 

@@ -22,23 +22,15 @@ local op = core.op
 ---  blocks of 32 numbers of 8 bits, and multiplies these; default "exact"
 
 --- A lazy tensor.  `x[i]` is `x:select(1, i)`.
+---
+---     local x = mrt.tensor{{1, 2}, {3, 4}}
+---     (x * x + 1):sum()  --> 34
 ---@class mrt.Tensor
 ---@field shape integer[]        a copy
 ---@field dtype mrt.DType
 ---@field rank integer           how many dimensions
 ---@field name string?           may be assigned
 ---@field T mrt.Tensor           all dimensions reversed
----@field free fun(self: mrt.Tensor)  let go of it now; any later use raises
----@field dim fun(self: mrt.Tensor): integer       how many dimensions
----@field numel fun(self: mrt.Tensor): integer     how many elements
----@field nbytes fun(self: mrt.Tensor): integer    bytes of all elements
----@field size fun(self: mrt.Tensor, dim?: integer): integer|integer[]
----@field type fun(self: mrt.Tensor): string       "f32[2,3]"
----@field origin fun(self: mrt.Tensor): string, integer  file and line
----@field item fun(self: mrt.Tensor): number|boolean     its only element
----@field totable fun(self: mrt.Tensor): any       nested lists
----@field bytes fun(self: mrt.Tensor): string      row-major, little-endian
----@field element fun(self: mrt.Tensor, i: integer): number|boolean
 ---@operator add(mrt.Operand): mrt.Tensor
 ---@operator sub(mrt.Operand): mrt.Tensor
 ---@operator mul(mrt.Operand): mrt.Tensor
@@ -93,6 +85,10 @@ end
 
 --- Take what is left by `floor_divide`: the sign is y's, as of `%` in Lua.
 --- Raises (value, data): integers by an integer 0.
+---
+---     mrt.tensor{-7, 7}:remainder(3)  --> [2 1]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.remainder(x, y)
@@ -101,6 +97,10 @@ end
 
 --- Divide and round down; integers stay integers and must be below 2^53.
 --- Raises (value, data): integers by an integer 0.
+---
+---     mrt.tensor{-7, 7}:floor_divide(2)  --> [-4  3]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.floor_divide(x, y)

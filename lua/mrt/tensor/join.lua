@@ -45,6 +45,11 @@ end
 
 --- Cut into so many parts, sizes of which differ by 1 at most, or before these positions
 --- (how many elements come before each cut).
+---
+---     mrt.arange(5):tensor_split(2)  --> [0 1 2], [3 4]
+---
+--- Shapes: `[n, ...]` -> parts of n / count or one less.
+--- Raises: a count below 1; a dimension that x does not have.
 ---@param indices_or_sections integer|integer[]
 ---@param dim? integer  default 1
 ---@return mrt.Tensor ...
@@ -75,10 +80,6 @@ local function split_along(name, least, dim_of)
   end
 end
 
----@class mrt.Tensor
----@field hsplit fun(self: mrt.Tensor, indices_or_sections: integer|integer[]): mrt.Tensor ...
----@field vsplit fun(self: mrt.Tensor, indices_or_sections: integer|integer[]): mrt.Tensor ...
----@field dsplit fun(self: mrt.Tensor, indices_or_sections: integer|integer[]): mrt.Tensor ...
 split_along("hsplit", 1, function(x) return x:dim() == 1 and 1 or 2 end)
 split_along("vsplit", 2, function() return 1 end)
 split_along("dsplit", 3, function() return 3 end)

@@ -14,6 +14,10 @@ local Tensor = core.methods
 
 --- Multiply matrices `[..., M, K] @ [..., K, N]`; a vector is a row on the
 --- left and a column on the right, and that dimension goes from the result.
+---
+---     mrt.ones(2, 3):matmul(mrt.ones(3, 4)):type()  --> f32[2,4]
+---
+--- Raises: sizes that do not fit.
 ---@param y mrt.Tensor
 ---@param ... any     compute: both are rounded to this dtype first; or {compute = }
 ---@return mrt.Tensor the widest dtype of the two
@@ -30,6 +34,10 @@ function Tensor.matmul(x, y, ...)
 end
 
 --- Sum of products of two vectors.
+---
+---     mrt.tensor{1.0, 2.0}:dot(mrt.tensor{3.0, 4.0})  --> 11
+---
+--- Raises: what is no vector, sizes that differ.
 ---@param y mrt.Tensor  `[n]`, as x
 ---@return mrt.Tensor   scalar
 function Tensor.dot(x, y)
@@ -44,6 +52,10 @@ end
 -- ---- neural networks -------------------------------------------------------
 
 --- Add up, average or take the largest of several rows of this table `[V, C]`.
+---
+---     mrt.ones(5, 2):embedding_bag(mrt.tensor{{0, 1}, {2, 3}})  --> [[1.0 1.0] [1.0 1.0]]
+---
+--- Raises: ids that are no integers.
 ---@param ids mrt.Tensor       `[..., L]`: a bag for each row; with offsets `[M]`
 ---@param offsets? mrt.Tensor  `[B]`: where each bag begins among the ids, from 0
 ---@param options? {mode: "sum"|"mean"|"max"?}  default "mean"
@@ -57,6 +69,11 @@ end
 --- "int8"` x is rounded to 8 bits, by blocks of 32 along its rows, which is about twice as
 --- fast for a row and moves results by about 1/500 of what they are made of; the gradient
 --- is that of x as it is.
+---
+---     local codes, scales = mrt.randn(8, 64):quantize "int8"
+---     mrt.ones(2, 64):quantized_linear(codes, scales):type()  --> f32[2,8]
+---
+--- Raises: sizes that do not fit.
 ---@param codes mrt.Tensor   u8, of w:quantize()
 ---@param scales mrt.Tensor  ditto
 ---@param bias? mrt.Tensor   `[N]`
@@ -76,6 +93,10 @@ local NO_ID <const> = math.mininteger -- of no class: nothing is ignored
 
 --- -log softmax(logits)[target], over the last dimension.  With
 --- `ignore_index`, the mean is over the other targets.
+---
+---     mrt.zeros(2, 4):cross_entropy(mrt.tensor{0, 3})  --> 1.386294
+---
+--- Raises: targets that are no integers, or of another shape.
 ---@param targets mrt.Tensor  `[...]` integers in [0, V)
 ---@param options? mrt.CrossEntropyOptions
 ---@return mrt.Tensor         scalar, or `[...]` with reduction "none"

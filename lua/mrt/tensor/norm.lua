@@ -68,6 +68,8 @@ local function rms_norm(x, others, o) return op.rms_norm(x, others.weight, o) en
 --- Layer norm over the last dimension (Ba et al., arXiv:1607.06450).
 ---
 ---     x:layer_norm(weight, bias)  x:layer_norm({C}, weight, bias, 1e-6)
+---
+--- Raises: sizes that are not x's last.
 ---@param normalized_shape? integer|integer[]  PyTorch's, the sizes of the last dimensions;
 ---  may be left out: the last one alone
 ---@param weight? mrt.Tensor  `[C]`, or of normalized_shape
@@ -82,6 +84,10 @@ function Tensor.layer_norm(x, normalized_shape, weight, bias, eps)
 end
 
 --- Root-mean-square norm over the last dimension (Zhang & Sennrich, arXiv:1910.07467).
+---
+---     mrt.tensor{3.0, 4.0}:rms_norm()  --> [0.8485 1.1314]
+---
+--- Raises: a weight of another size.
 ---@param normalized_shape? integer|integer[]  as for layer_norm
 ---@param weight? mrt.Tensor  `[C]`, or of normalized_shape
 ---@param eps? number|{eps: number?}  default 1e-5
@@ -125,6 +131,10 @@ end
 
 --- Batch norm: each channel, a position of dimension `dim`, over all others (Ioffe &
 --- Szegedy, arXiv:1502.03167).  Running statistics are nn.BatchNorm's.
+---
+---     mrt.randn(8, 3, 4, 4):batch_norm():type()  --> f32[8,3,4,4]
+---
+--- Raises: a weight or bias that is not of the channels.
 ---@param weight? mrt.Tensor  `[C]`
 ---@param bias? mrt.Tensor    `[C]`
 ---@param eps? number|{eps: number?, dim: integer?}  default 1e-5
@@ -142,6 +152,10 @@ end
 
 --- Group norm: each sample's channels, positions of dimension `dim`, in groups
 --- of neighbours; samples are rows of the first dimension (Wu & He, arXiv:1803.08494).
+---
+---     mrt.randn(2, 4, 3):group_norm(2):type()  --> f32[2,4,3]
+---
+--- Raises: channels that the groups do not divide.
 ---@param num_groups integer
 ---@param weight? mrt.Tensor  `[C]`
 ---@param bias? mrt.Tensor    `[C]`
@@ -159,6 +173,10 @@ end
 
 --- Instance norm: each channel of each sample by itself (Ulyanov et al.,
 --- arXiv:1607.08022), a group norm of one channel a group.
+---
+---     mrt.randn(2, 4, 3):instance_norm():type()  --> f32[2,4,3]
+---
+--- Raises: a weight or bias that is not of the channels.
 ---@param weight? mrt.Tensor  `[C]`
 ---@param bias? mrt.Tensor    `[C]`
 ---@param eps? number|{eps: number?}  default 1e-5

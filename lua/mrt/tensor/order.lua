@@ -27,6 +27,10 @@ local function sorted(who, x, dim, descending, stable)
 end
 
 --- Put the elements along a dimension in order.
+---
+---     mrt.tensor{3, 1, 2}:sort()  --> [1 2 3], [1 2 0]
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|{dim: integer?, descending: boolean?, stable: boolean?}  default -1
 ---@param descending? boolean
 ---@param stable? boolean  equal elements always stay in their order
@@ -37,6 +41,10 @@ function Tensor.sort(x, dim, descending, stable)
 end
 
 --- The 0-based positions that put the elements along a dimension in order, i64.
+---
+---     mrt.tensor{3, 1, 2}:argsort()  --> [1 2 0]
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|{dim: integer?, descending: boolean?, stable: boolean?}  default -1
 ---@param descending? boolean
 ---@param stable? boolean  equal elements always stay in their order
@@ -47,6 +55,10 @@ function Tensor.argsort(x, dim, descending, stable)
 end
 
 --- Put the rows of the first dimension in order, each column for itself.
+---
+---     mrt.tensor{{3, 1}, {2, 4}}:msort()  --> [[2 1] [3 4]]
+---
+--- Raises: a scalar.
 ---@return mrt.Tensor values
 function Tensor.msort(x) return (op.sort(x, { dim = 1 })) end
 
@@ -72,6 +84,11 @@ end
 
 --- The element in the middle, of an even number the lower of the two; NaN if there is
 --- one.  Without `dim` of all elements, and no positions.
+---
+---     mrt.tensor{3.0, 1.0, 2.0}:median()  --> 2
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|{dim: integer?, keepdim: boolean?}
 ---@param keepdim? boolean
 ---@return mrt.Tensor values
@@ -79,6 +96,11 @@ end
 function Tensor.median(x, dim, keepdim) return median("median", x, false, dim, keepdim) end
 
 --- `median` of what is no NaN; NaN where all are.
+---
+---     mrt.tensor{0 / 0, 1.0, 3.0}:nanmedian()  --> 1
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|{dim: integer?, keepdim: boolean?}
 ---@param keepdim? boolean
 ---@return mrt.Tensor values
@@ -169,6 +191,8 @@ end
 --- from 0, between two elements by `interpolation`.  NaN if there is one.
 ---
 ---     x:quantile(0.5)   x:quantile({0.25, 0.75}, 2)   x:quantile{q = 0.9, dim = 1}
+---
+--- Raises: q outside of 0 to 1.
 ---@param q number|number[]|mrt.Tensor|table  0 to 1; a list: the results' first dimension
 ---@param dim? integer  default: of all elements
 ---@param keepdim? boolean
@@ -190,6 +214,11 @@ function Tensor.quantile(x, q, dim, keepdim, interpolation)
 end
 
 --- `quantile` of what is no NaN; NaN where all are.
+---
+---     mrt.tensor{0 / 0, 1.0, 3.0}:nanquantile(0.5)  --> 2
+---
+--- Shapes: as quantile: q's shape, then `[...]` without dim.
+--- Raises: q outside of 0 to 1.
 ---@param q number|number[]|mrt.Tensor|table
 ---@param dim? integer
 ---@param keepdim? boolean

@@ -130,6 +130,10 @@ local names = { "pad", "mode", "value" }
 
 --- More positions around x: `x:pad({left, right, top, bottom})`, two numbers for each of
 --- the last dimensions, the last first; below 0 they take positions away.
+---
+---     mrt.tensor{1, 2}:pad({1, 1})  --> [0 1 2 0]
+---
+--- Raises: an odd list, a mode that there is not.
 ---@param pad integer[]
 ---@param mode? "constant"|"reflect"|"replicate"|"circular"  default "constant"
 ---@param value? number  of the constant; default 0

@@ -359,6 +359,11 @@ part.get, part.set = core.front(part.get), core.front(part.set)
 
 --- A tensor like x in which the part that the list of indices chooses is `values`, or has
 --- them added: `x:index_put({rows, columns}, v)`.
+---
+---     mrt.zeros(3):index_put({ mrt.tensor{0, 2} }, mrt.tensor{1.0, 5.0})  --> [1.0 0.0 5.0]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: indices that do not broadcast; at the run, one outside.
 ---@param indices table     as of x[{...}]
 ---@param values mrt.Operand
 ---@param accumulate? boolean  default false

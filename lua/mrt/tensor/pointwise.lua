@@ -42,13 +42,15 @@ local function scaled(name)
   end
 end
 
----@class mrt.Tensor
----@field add fun(self: mrt.Tensor, y: mrt.Operand, alpha?: number): mrt.Tensor  x + alpha y
----@field sub fun(self: mrt.Tensor, y: mrt.Operand, alpha?: number): mrt.Tensor  x - alpha y
 scaled "add"
 scaled "sub"
 
 --- y - alpha x.
+---
+---     mrt.tensor{1, 2}:rsub(10)  --> [9 8]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Operand
 ---@param alpha? number|{alpha: number?}  default 1
 ---@return mrt.Tensor
@@ -66,15 +68,15 @@ local function added(name, join)
   end
 end
 
----@class mrt.Tensor
----@field addcmul fun(self: mrt.Tensor, a: mrt.Tensor, b: mrt.Operand, value?: number): mrt.Tensor
----  x + value a b
----@field addcdiv fun(self: mrt.Tensor, a: mrt.Tensor, b: mrt.Operand, value?: number): mrt.Tensor
----  x + value a / b
 added("addcmul", op.mul)
 added("addcdiv", op.div)
 
 --- x + weight (y - x).
+---
+---     mrt.tensor{0.0, 10.0}:lerp(mrt.tensor{10.0, 20.0}, 0.5)  --> [5.0 15.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Tensor
 ---@param weight mrt.Operand|{weight: mrt.Operand}
 ---@return mrt.Tensor
@@ -90,6 +92,11 @@ end
 local roundings = { trunc = true, floor = true }
 
 --- Divide; integers give f32, unless the quotient is rounded.
+---
+---     mrt.tensor{1, 2}:div(2)  --> [0.5 1.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Operand
 ---@param rounding_mode? "trunc"|"floor"|{rounding_mode: string?}  towards 0, or down
 ---@return mrt.Tensor
@@ -109,6 +116,10 @@ end
 
 --- The rest of a division rounded towards 0: the sign is x's, as of math.fmod.
 --- Raises (value, data): integers by an integer 0.
+---
+---     mrt.tensor{-7, 7}:fmod(3)  --> [-1  1]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.fmod(x, y)
@@ -132,6 +143,11 @@ local powers = {
 }
 
 --- Raise to a power; integers give f32.
+---
+---     mrt.tensor{2.0, 3.0}:pow(2)  --> [4.0 9.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.pow(x, y)
@@ -141,6 +157,11 @@ function Tensor.pow(x, y)
 end
 
 --- The same in f64.
+---
+---     mrt.tensor{2, 3}:float_power(2):type()  --> f64[2]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param exponent mrt.Operand
 ---@return mrt.Tensor
 function Tensor.float_power(x, exponent)
@@ -149,6 +170,11 @@ function Tensor.float_power(x, exponent)
 end
 
 --- x 2^y.
+---
+---     mrt.tensor{1.0, 3.0}:ldexp(2)  --> [4.0 12.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
 function Tensor.ldexp(x, y)
@@ -156,12 +182,22 @@ function Tensor.ldexp(x, y)
   return op.mul(x, core.is_tensor(y) and op.exp2(y) or 2.0 ^ y)
 end
 
+--- x times itself.
+---
+---     mrt.tensor{2, 3}:square()  --> [4 9]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.square(x) return op.mul(x, x) end
 
 -- ---- rounding --------------------------------------------------------------
 
 --- Round to the nearest whole number, half to even; or to so many decimals.
+---
+---     mrt.tensor{0.5, 1.5, 2.345}:round()  --> [0.0 2.0 2.0]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: decimals that are no integer.
 ---@param decimals? integer|{decimals: integer?}  default 0; below 0 tens, hundreds, ...
 ---@return mrt.Tensor
 function Tensor.round(x, decimals)
@@ -185,6 +221,10 @@ function Tensor.round(x, decimals)
 end
 
 --- What follows the point, with the sign of x.
+---
+---     mrt.tensor{1.5, -2.25}:frac()  --> [0.50 -0.25]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.frac(x) return op.sub(x, op.trunc(x)) end
 
@@ -197,6 +237,11 @@ local function is_option(bound, x)
 end
 
 --- Bound every element; either bound may be absent.  Where min exceeds max it is max.
+---
+---     mrt.tensor{-1, 5}:clamp(0, 3)  --> [0 3]
+---
+--- Shapes: `[...]` of x's shape, broadcast with bounds that are tensors.
+--- Raises: neither bound.
 ---@param min? mrt.Operand|{min: mrt.Operand?, max: mrt.Operand?}
 ---@param max? mrt.Operand
 ---@return mrt.Tensor
@@ -213,37 +258,76 @@ function Tensor.clamp(x, min, max)
 end
 
 --- Bound every element from below.
+---
+---     mrt.tensor{-1, 5}:clamp_min(0)  --> [0 5]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: no bound.
 ---@param min mrt.Operand
 ---@return mrt.Tensor
 function Tensor.clamp_min(x, min) return Tensor.clamp(x, min) end
 
 --- Bound every element from above.
+---
+---     mrt.tensor{-1, 5}:clamp_max(3)  --> [-1  3]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: no bound.
 ---@param max mrt.Operand
 ---@return mrt.Tensor
 function Tensor.clamp_max(x, max) return Tensor.clamp(x, nil, max) end
 
+-- True where y, a tensor or a number, is NaN, else the condition.
+local function unless_nan(condition, y)
+  if core.is_tensor(y) then return op.logical_or(condition, op.ne(y, y)) end
+  return y ~= y and op.eq(condition, condition) or condition
+end
+
 --- The larger; where one is NaN, the other.
+---
+---     mrt.tensor{1.0, 5.0}:fmax(3)  --> [3.0 5.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
-function Tensor.fmax(x, y) return op.where(op.logical_or(op.ge(x, y), op.ne(y, y)), x, y) end
+function Tensor.fmax(x, y) return op.where(unless_nan(op.ge(x, y), y), x, y) end
 
 --- The smaller; where one is NaN, the other.
+---
+---     mrt.tensor{1.0, 5.0}:fmin(3)  --> [1.0 3.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Operand
 ---@return mrt.Tensor
-function Tensor.fmin(x, y) return op.where(op.logical_or(op.le(x, y), op.ne(y, y)), x, y) end
+function Tensor.fmin(x, y) return op.where(unless_nan(op.le(x, y), y), x, y) end
 
 -- ---- what a number is ------------------------------------------------------
 
 --- Is it infinite, and above 0?
+---
+---     mrt.tensor{1 / 0, 1.0}:isposinf()  --> [true false]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.isposinf(x) return op.eq(x, inf) end
 
 --- Is it infinite, and below 0?
+---
+---     mrt.tensor{-1 / 0, 1.0}:isneginf()  --> [true false]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.isneginf(x) return op.eq(x, -inf) end
 
 --- Replace NaN by a number, and what is infinite by the largest and the least of the
 --- dtype, or by other numbers.
+---
+---     mrt.tensor{0 / 0, 1.0}:nan_to_num(7)  --> [7.0 1.0]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: what is no number.
 ---@param nan? number|{nan: number?, posinf: number?, neginf: number?}  default 0
 ---@param posinf? number
 ---@param neginf? number
@@ -261,6 +345,11 @@ function Tensor.nan_to_num(x, nan, posinf, neginf)
 end
 
 --- 0 below 0 and of NaN, 1 above, and `values` at 0.
+---
+---     mrt.tensor{-1.0, 0.0, 2.0}:heaviside(0.5)  --> [0.0 0.5 1.0]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param values mrt.Operand
 ---@return mrt.Tensor
 function Tensor.heaviside(x, values)
@@ -288,6 +377,11 @@ local function close(who, x, y, ...)
 end
 
 --- Is |x - y| at most atol + rtol |y|?  Infinities are close to themselves.
+---
+---     mrt.tensor{1.0, 2.0}:isclose(mrt.tensor{1.0, 2.1})  --> [true false]
+---
+--- Shapes: `[...]` of what x and y broadcast to.
+--- Raises: shapes that do not broadcast.
 ---@param y mrt.Tensor
 ---@param rtol? number|{rtol: number?, atol: number?, equal_nan: boolean?}  default 1e-5
 ---@param atol? number  default 1e-8
@@ -309,6 +403,11 @@ local function now(who, condition)
 end
 
 --- Are all elements close?  Computed at once; not within a compiled function.
+---
+---     mrt.tensor{1.0}:allclose(mrt.tensor{1.00001}, 1e-4)  --> true
+---
+--- Shapes: x and y broadcast.
+--- Raises: shapes that do not broadcast; within a compiled function.
 ---@param y mrt.Tensor
 ---@param rtol? number|{rtol: number?, atol: number?, equal_nan: boolean?}
 ---@param atol? number
@@ -320,6 +419,10 @@ end
 
 --- Have both the same shape and the same elements?  Computed at once; not within a
 --- compiled function.
+---
+---     mrt.tensor{1, 2}:equal(mrt.tensor{1, 2})  --> true
+---
+--- Raises: within a compiled function.
 ---@param y mrt.Tensor
 ---@return boolean
 function Tensor.equal(x, y)
@@ -354,15 +457,15 @@ local function logical(name, join)
   Tensor[name] = function(x, y) return join(truth(name, x), truth(name, y)) end
 end
 
----@class mrt.Tensor
----@field logical_and fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor  numbers are true if not 0
----@field logical_or fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
----@field logical_xor fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
 logical("logical_and", op.logical_and)
 logical("logical_or", op.logical_or)
 logical("logical_xor", op.ne)
 
 --- True where x is false or 0.
+---
+---     mrt.tensor{0, 2}:logical_not()  --> [true false]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.logical_not(x)
   return x:get_dtype() == "bool" and op.logical_not(x) or op.eq(x, 0)
@@ -371,6 +474,11 @@ end
 -- ---- functions -------------------------------------------------------------
 
 --- ln(x / (1 - x)); with eps, of x no nearer to 0 and 1 than that.
+---
+---     mrt.tensor{0.5, 0.9}:logit()  --> [0.0000 2.1972]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: an eps that is no number.
 ---@param eps? number|{eps: number?}
 ---@return mrt.Tensor
 function Tensor.logit(x, eps)
@@ -381,6 +489,10 @@ function Tensor.logit(x, eps)
 end
 
 --- ln of the multivariate gamma function of dimension p.
+---
+---     mrt.tensor{3.0}:mvlgamma(2)  --> [1.5502]
+---
+--- Raises: p below 1.
 ---@param p integer  1 or more
 ---@return mrt.Tensor
 function Tensor.mvlgamma(x, p)
@@ -394,13 +506,27 @@ function Tensor.mvlgamma(x, p)
   return op.add(op.sum(terms, { dim = { -1 } }), p * (p - 1.0) / 4 * math.log(math.pi))
 end
 
+--- Degrees as radians: x pi / 180.
+---
+---     mrt.tensor{180.0}:deg2rad()  --> [3.1416]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.deg2rad(x) return op.mul(x, math.pi / 180) end
 
+--- Radians as degrees: 180 x / pi.
+---
+---     mrt.tensor{math.pi}:rad2deg()  --> [180.0]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.rad2deg(x) return op.mul(x, 180 / math.pi) end
 
 --- x itself.
+---
+---     mrt.tensor{1, 2}:positive()  --> [1 2]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.positive(x)
   if x:get_dtype() == "bool" then refuse("positive", "%s, numbers wanted", x:type()) end
@@ -413,7 +539,6 @@ end
 ---@field absolute fun(self: mrt.Tensor): mrt.Tensor  abs; and so on: PyTorch's other names
 ---@field negative fun(self: mrt.Tensor): mrt.Tensor
 ---@field sgn fun(self: mrt.Tensor): mrt.Tensor
----@field subtract fun(self: mrt.Tensor, y: mrt.Operand, alpha?: number): mrt.Tensor
 ---@field multiply fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor
 ---@field divide fun(self: mrt.Tensor, y: mrt.Operand, rounding_mode?: string): mrt.Tensor
 ---@field true_divide fun(self: mrt.Tensor, y: mrt.Operand): mrt.Tensor

@@ -169,15 +169,6 @@ local function max_pool(name, n, f)
   end
 end
 
----@class mrt.Tensor
----Take the largest element of each window of `[N,C,L]` (or `[C,L]`); padding never is.
----  Positional: kernel_size, stride (by default the kernel), padding, dilation, ceil_mode,
----  return_indices: the 0-based places of these elements in the input, i64, as a second result
----@field max_pool1d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor, mrt.Tensor?
----The same of images `[N,C,H,W]`: `x:max_pool2d(3, { stride = 2, padding = 1 })`
----@field max_pool2d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor, mrt.Tensor?
----The same of volumes `[N,C,D,H,W]`
----@field max_pool3d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor, mrt.Tensor?
 max_pool("max_pool1d", 1, max1d)
 max_pool("max_pool2d", 2, max2d)
 max_pool("max_pool3d", 3, max3d)
@@ -211,15 +202,6 @@ local function avg_pool(name, n, f)
   end
 end
 
----@class mrt.Tensor
----Average each window of `[N,C,L]` (or `[C,L]`); padding counts as zeros unless
----  count_include_pad is false.  Positional: kernel_size, stride (by default the kernel),
----  padding, ceil_mode, count_include_pad
----@field avg_pool1d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor
----The same of images `[N,C,H,W]`
----@field avg_pool2d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor
----The same of volumes `[N,C,D,H,W]`
----@field avg_pool3d fun(self: mrt.Tensor, kernel_size: any, ...: any): mrt.Tensor
 avg_pool("avg_pool1d", 1, avg1d)
 avg_pool("avg_pool2d", 2, avg2d)
 avg_pool("avg_pool3d", 3, avg3d)
@@ -241,14 +223,6 @@ local function lp_pool(name, n, f)
   end
 end
 
----@class mrt.Tensor
----Take (sum of x^p)^(1/p) of each window of `[N,C,L]`.  Positional: norm_type (p),
----  kernel_size, stride, ceil_mode
----@field lp_pool1d fun(self: mrt.Tensor, norm_type: number, kernel_size: any, ...: any): mrt.Tensor
----The same of images `[N,C,H,W]`
----@field lp_pool2d fun(self: mrt.Tensor, norm_type: number, kernel_size: any, ...: any): mrt.Tensor
----The same of volumes `[N,C,D,H,W]`
----@field lp_pool3d fun(self: mrt.Tensor, norm_type: number, kernel_size: any, ...: any): mrt.Tensor
 lp_pool("lp_pool1d", 1, avg1d)
 lp_pool("lp_pool2d", 2, avg2d)
 lp_pool("lp_pool3d", 3, avg3d)
@@ -330,21 +304,6 @@ local function adaptive(name, n, f, names)
 end
 
 local avg_size, max_size = { "output_size" }, { "output_size", "return_indices" }
----@class mrt.Tensor
----Average windows so that output_size of them cover `[N,C,L]`: window i of n along a side of
----  s places is places floor((i - 1) s / n) to ceil(i s / n) - 1, from 0, so that some meet
----  where n does not divide s.  A side given as false stays as it is
----@field adaptive_avg_pool1d fun(self: mrt.Tensor, output_size: any): mrt.Tensor
----The same of images `[N,C,H,W]`
----@field adaptive_avg_pool2d fun(self: mrt.Tensor, output_size: any): mrt.Tensor
----The same of volumes `[N,C,D,H,W]`
----@field adaptive_avg_pool3d fun(self: mrt.Tensor, output_size: any): mrt.Tensor
----Take the largest element of the same windows; return_indices: their 0-based places too
----@field adaptive_max_pool1d fun(self: mrt.Tensor, size: any, ...: any): mrt.Tensor, mrt.Tensor?
----The same of images `[N,C,H,W]`
----@field adaptive_max_pool2d fun(self: mrt.Tensor, size: any, ...: any): mrt.Tensor, mrt.Tensor?
----The same of volumes `[N,C,D,H,W]`
----@field adaptive_max_pool3d fun(self: mrt.Tensor, size: any, ...: any): mrt.Tensor, mrt.Tensor?
 adaptive("adaptive_avg_pool1d", 1, adaptive1d(adaptive_avg), avg_size)
 adaptive("adaptive_avg_pool2d", 2, adaptive2d(adaptive_avg), avg_size)
 adaptive("adaptive_avg_pool3d", 3, adaptive3d(adaptive_avg), avg_size)

@@ -31,11 +31,6 @@ end
 
 -- ---- matrices and vectors --------------------------------------------------
 
----@class mrt.Tensor
----@field mm fun(self: mrt.Tensor, mat2: mrt.Tensor): mrt.Tensor   [M,K] @ [K,N]
----@field mv fun(self: mrt.Tensor, vec: mrt.Tensor): mrt.Tensor    [M,K] @ [K]
----@field bmm fun(self: mrt.Tensor, mat2: mrt.Tensor): mrt.Tensor  [B,M,K] @ [B,K,N]
----@field vdot fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor  dot
 local plain = {
   mm = { "mat2", { 2, 2 }, "two matrices" },
   mv = { "vec", { 2, 1 }, "a matrix and a vector" },
@@ -65,16 +60,6 @@ local function added(x, product, o)
   return op.add(beta ~= 1 and op.mul(x, beta) or x, product)
 end
 
----@class mrt.Tensor
----@field addmm fun(self: mrt.Tensor, mat1: mrt.Tensor, mat2: mrt.Tensor, o?: table): mrt.Tensor
----  beta x + alpha mat1 @ mat2; {beta = 1, alpha = 1}
----@field addmv fun(self: mrt.Tensor, mat: mrt.Tensor, vec: mrt.Tensor, o?: table): mrt.Tensor
----@field baddbmm fun(self: mrt.Tensor, batch1: mrt.Tensor, batch2: mrt.Tensor, o?: table):
----  mrt.Tensor  of batches
----@field addbmm fun(self: mrt.Tensor, batch1: mrt.Tensor, batch2: mrt.Tensor, o?: table):
----  mrt.Tensor  the products of a batch added up
----@field addr fun(self: mrt.Tensor, vec1: mrt.Tensor, vec2: mrt.Tensor, o?: table): mrt.Tensor
----  beta x + alpha outer(vec1, vec2)
 local sums = {
   addmm = { "mat1", "mat2", Tensor.mm },
   addmv = { "mat", "vec", Tensor.mv },
@@ -98,6 +83,11 @@ for name, rule in pairs(sums) do
 end
 
 --- All products of an element of x and one of y: two vectors -> a matrix.
+---
+---     mrt.tensor{1, 2}:outer(mrt.tensor{3, 4})  --> [[3 4] [6 8]]
+---
+--- Shapes: `[m]`, `[n]` -> `[m, n]`.
+--- Raises: what is no vector.
 ---@param vec2 mrt.Tensor
 ---@return mrt.Tensor
 function Tensor.outer(x, vec2, ...)
@@ -110,6 +100,10 @@ function Tensor.outer(x, vec2, ...)
 end
 
 --- Sums of products over the last dimension of both: [..., K], [others, K] -> [..., others].
+---
+---     mrt.tensor{1.0, 2.0}:inner(mrt.tensor{3.0, 4.0})  --> 11
+---
+--- Raises: last dimensions that differ.
 ---@param other mrt.Tensor
 ---@return mrt.Tensor
 function Tensor.inner(x, other, ...)
@@ -150,6 +144,10 @@ local function others(x, list)
 end
 
 --- Sums of products over several dimensions.
+---
+---     mrt.ones(2, 3):tensordot(mrt.ones(3, 4), 1):type()  --> f32[2,4]
+---
+--- Raises: sizes that do not fit.
 ---@param other mrt.Tensor
 ---@param given? integer|integer[][]  so many last ones of x and first ones of the other
 ---  (default 2), or a list for each
@@ -180,6 +178,11 @@ function Tensor.tensordot(x, other, given, ...)
 end
 
 --- Blocks of y, one for each element of x, times it.
+---
+---     mrt.tensor{{1, 2}}:kron(mrt.tensor{{1, 1}})  --> [[1 1 2 2]]
+---
+--- Shapes: `[a,b]`, `[c,d]` -> `[a c, b d]`.
+--- Raises: tensors that are no matrices.
 ---@param other mrt.Tensor
 ---@return mrt.Tensor
 function Tensor.kron(x, other, ...)
@@ -226,6 +229,10 @@ local function first_of_three(shape)
 end
 
 --- Cross product of vectors of three along a dimension; others broadcast.
+---
+---     mrt.tensor{1.0, 0.0, 0.0}:cross(mrt.tensor{0.0, 1.0, 0.0})  --> [0.0 0.0 1.0]
+---
+--- Raises: a dimension that is not 3.
 ---@param other mrt.Tensor
 ---@param dim? integer  default: the first of size 3
 ---@return mrt.Tensor
@@ -249,6 +256,11 @@ function Tensor.cross(x, other, dim, ...)
 end
 
 --- Sum of the diagonal of a matrix.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:trace()  --> 5
+---
+--- Shapes: `[m, n]` -> scalar.
+--- Raises: what is no matrix.
 ---@return mrt.Tensor
 function Tensor.trace(x)
   if x:dim() ~= 2 then core.fail("shape", "trace", x:type() .. ", a matrix wanted") end
@@ -257,6 +269,10 @@ end
 
 --- A matrix, or each of several, times itself n times; 0 gives the identity, less
 --- than 0 a power of the inverse.  Raises (data): that of a singular matrix.
+---
+---     mrt.tensor{{1.0, 1.0}, {0.0, 1.0}}:matrix_power(3)  --> [[1.0 3.0] [0.0 1.0]]
+---
+--- Shapes: `[..., n, n]`.
 ---@param n integer
 ---@return mrt.Tensor
 function Tensor.matrix_power(x, n, ...)
@@ -339,6 +355,11 @@ products.multi_dot = products.chain_matmul
 -- ---- distances -------------------------------------------------------------
 
 --- The norm of the difference of two tensors, over all elements.
+---
+---     mrt.tensor{0.0, 0.0}:dist(mrt.tensor{3.0, 4.0})  --> 5
+---
+--- Shapes: x and y broadcast -> scalar.
+--- Raises: shapes that do not broadcast.
 ---@param other mrt.Tensor
 ---@param p? number  default 2
 ---@return mrt.Tensor scalar
@@ -348,6 +369,10 @@ function Tensor.dist(x, other, p, ...)
 end
 
 --- Slices along a dimension, shrunk where their norm is larger than `maxnorm`.
+---
+---     mrt.tensor{{3.0, 4.0}}:renorm(2, 1, 1)  --> [[0.6 0.8]]
+---
+--- Raises: a dimension that x does not have.
 ---@param p number
 ---@param dim integer
 ---@param maxnorm number
@@ -405,6 +430,10 @@ end
 local LONG <const> = 64 -- rows from which on the product is quicker
 
 --- Distances between rows: [..., P, M], [..., R, M] -> [..., P, R].
+---
+---     mrt.tensor{{0.0, 0.0}}:cdist(mrt.tensor{{3.0, 4.0}})  --> [[5.0]]
+---
+--- Raises: rows of other lengths.
 ---@param x2 mrt.Tensor
 ---@param p? number  0 or more, or math.huge; default 2
 ---@return mrt.Tensor
@@ -421,6 +450,10 @@ function Tensor.cdist(x, x2, p, ...)
 end
 
 --- Distances between the rows of a matrix, each pair once, row by row of the upper triangle.
+---
+---     mrt.tensor{{0.0, 0.0}, {3.0, 4.0}}:pdist()  --> [5.0]
+---
+--- Raises: what is no matrix.
 ---@param p? number
 ---@return mrt.Tensor  `[N (N - 1) / 2]`
 function Tensor.pdist(x, p, ...)

@@ -18,6 +18,10 @@ local list_of = dims.list
 -- ---- dimensions ------------------------------------------------------------
 
 --- The dimensions `source`, one or a list, at the places `destination`.
+---
+---     mrt.zeros(2, 3, 4):movedim(1, 3):type()  --> f32[3,4,2]
+---
+--- Raises: lists of other lengths.
 ---@param source integer|integer[]
 ---@param destination integer|integer[]
 ---@return mrt.Tensor
@@ -43,8 +47,6 @@ Tensor.moveaxis = Tensor.movedim
 ---@class mrt.Tensor
 ---@field moveaxis fun(self: mrt.Tensor, source: integer|integer[],
 ---  destination: integer|integer[]): mrt.Tensor  movedim
----@field swapaxes fun(self: mrt.Tensor, axis0: integer, axis1: integer): mrt.Tensor
----@field swapdims fun(self: mrt.Tensor, dim0: integer, dim1: integer): mrt.Tensor
 for name, words in pairs { swapaxes = { "axis0", "axis1" }, swapdims = { "dim0", "dim1" } } do
   Tensor[name] = function(x, ...)
     local o = read(name, words, ...)
@@ -53,6 +55,10 @@ for name, words in pairs { swapaxes = { "axis0", "axis1" }, swapdims = { "dim0",
 end
 
 --- Make several dimensions of one: their sizes, of which one may be -1.
+---
+---     mrt.zeros(6):unflatten(1, {2, -1}):type()  --> f32[2,3]
+---
+--- Raises: sizes whose product is not the dimension's.
 ---@param dim integer
 ---@param sizes integer[]
 ---@return mrt.Tensor
@@ -74,10 +80,18 @@ function Tensor.unflatten(x, dim, sizes, ...)
 end
 
 --- All elements as one row.
+---
+---     mrt.zeros(2, 3):ravel():type()  --> f32[6]
+---
+--- Shapes: `[...]` -> `[n]`.
 ---@return mrt.Tensor
 function Tensor.ravel(x) return op.reshape(x, { x:numel() }) end
 
 --- Positions [start, start + length) of a dimension.
+---
+---     mrt.arange(5):narrow(1, 2, 3)  --> [1 2 3]
+---
+--- Raises: positions outside.
 ---@param dim integer
 ---@param start integer   1-based, negative from the end
 ---@param length integer
@@ -96,6 +110,10 @@ function Tensor.narrow(x, dim, start, length, ...)
 end
 
 --- The positions of a dimension, each without it.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:unbind(1)  --> [1 2], [3 4]
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer  default 1
 ---@return mrt.Tensor ...
 function Tensor.unbind(x, dim, ...)
@@ -109,6 +127,10 @@ function Tensor.unbind(x, dim, ...)
 end
 
 --- Runs of `size` positions of a dimension, `step` apart, as a new last dimension: a view.
+---
+---     mrt.arange(4):unfold(1, 2, 1)  --> [[0 1] [1 2] [2 3]]
+---
+--- Raises: a size larger than the dimension, a step below 1.
 ---@param dimension integer
 ---@param size integer
 ---@param step integer
@@ -121,10 +143,6 @@ end
 
 -- ---- sizes of another tensor, repeats --------------------------------------
 
----@class mrt.Tensor
----@field expand_as fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor
----@field view_as fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor
----@field reshape_as fun(self: mrt.Tensor, other: mrt.Tensor): mrt.Tensor
 for name, f in pairs { expand_as = op.expand, view_as = op.reshape, reshape_as = op.reshape } do
   Tensor[name] = function(x, other)
     return f(x, argument.tensor(name, "other", other):get_shape())
@@ -132,6 +150,10 @@ for name, f in pairs { expand_as = op.expand, view_as = op.reshape, reshape_as =
 end
 
 --- x repeated to this shape: a view.
+---
+---     mrt.tensor{{1}, {2}}:broadcast_to(2, 3)  --> [[1 1 1] [2 2 2]]
+---
+--- Raises: sizes that differ where x's is not 1.
 ---@param ... integer|integer[]
 ---@return mrt.Tensor
 function Tensor.broadcast_to(x, ...)
@@ -170,6 +192,10 @@ local function tiled(x, repeats)
 end
 
 --- x so often along each dimension; more repeats than dimensions add leading ones.
+---
+---     mrt.tensor{1, 2}:repeat_(2)  --> [1 2 1 2]
+---
+--- Raises: a repeat below 0.
 ---@param ... integer|integer[]
 ---@return mrt.Tensor
 function Tensor.repeat_(x, ...)
@@ -183,6 +209,10 @@ end
 Tensor["repeat"] = Tensor.repeat_ -- a word of Lua: x["repeat"](x, ...)
 
 --- x so often along its last dimensions.
+---
+---     mrt.tensor{1, 2}:tile(2)  --> [1 2 1 2]
+---
+--- Raises: a repeat below 0.
 ---@param ... integer|integer[]
 ---@return mrt.Tensor
 function Tensor.tile(x, ...)
@@ -230,6 +260,10 @@ local function repeat_each(who, x, at, o)
 end
 
 --- Repeat each element, or slice along `dim`, so many times in a row.
+---
+---     mrt.tensor{1, 2}:repeat_interleave(2)  --> [1 1 2 2]
+---
+--- Raises: a repeat below 0.
 ---@param repeats integer|mrt.Tensor  for all, or `[n]` integers: how often each one, which
 ---  is looked at now unless `output_size` says how many there will be
 ---@param dim? integer       default: x as one row
@@ -252,11 +286,17 @@ function Tensor.repeat_interleave(x, repeats, dim, output_size, ...)
 end
 
 --- A copy that is a tensor of its own, through which gradients flow.
+---
+---     mrt.tensor{1, 2}:clone()  --> [1 2]
 ---@return mrt.Tensor
 function Tensor.clone(x) return op.copy(x) end
 
 --- x itself: kernels read any strides, and what needs its elements side by side has them
 --- copied by the plan.
+---
+---     mrt.tensor{1, 2}:contiguous()  --> [1 2]
+---
+--- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
 function Tensor.contiguous(x) return x:dim() and x end
 

@@ -26,6 +26,8 @@ end
 --- Average over dimensions, or all; integers give f32.
 ---
 ---     x:mean()  x:mean(2)  x:mean({1, 2}, true)  x:mean{dim = 2, keepdim = true}
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}
 ---@param keepdim? boolean  keep the dimensions as size 1
 ---@return mrt.Tensor
@@ -50,6 +52,10 @@ end
 local function of_mean(y, mean) return op.reshape(mean, y:get_shape()) end
 
 --- Variance over dimensions, or all, dividing by n - correction.
+---
+---     mrt.tensor{1.0, 2.0, 3.0}:var()  --> 1
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?, correction: number?}
 ---@param keepdim? boolean
 ---@param correction? number  default 1
@@ -60,6 +66,11 @@ function Tensor.var(x, dim, keepdim, correction)
 end
 
 --- Variance and mean.
+---
+---     mrt.tensor{1.0, 2.0, 3.0}:var_mean()  --> 1, 2
+---
+--- Shapes: as var, twice: `[...]` without dim.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|table  as for var
 ---@param ... any  correction, keepdim
 ---@return mrt.Tensor var
@@ -80,11 +91,21 @@ end
 
 --- Standard deviation: the square root of `var`.  Of equal elements it is 0, and so
 --- is its gradient.
+---
+---     mrt.tensor{1.0, 2.0, 3.0}:std()  --> 1
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param ... any  as for var
 ---@return mrt.Tensor
 function Tensor.std(x, ...) return root(x:var(...), 2) end
 
 --- Standard deviation and mean.
+---
+---     mrt.tensor{1.0, 2.0, 3.0}:std_mean()  --> 1, 2
+---
+--- Shapes: as std, twice: `[...]` without dim.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|table  as for var
 ---@param ... any  correction, keepdim
 ---@return mrt.Tensor std
@@ -106,11 +127,6 @@ local function pair_or_reduce(name, pair, reduce, position)
   end
 end
 
----@class mrt.Tensor
----@field max fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor, mrt.Tensor?  maximum,
----  or amax; over one dimension argmax too
----@field min fun(self: mrt.Tensor, y?: any, keepdim?: boolean): mrt.Tensor, mrt.Tensor?  minimum,
----  or amin; over one dimension argmin too
 pair_or_reduce("max", op.maximum, op.amax, op.argmax)
 pair_or_reduce("min", op.minimum, op.amin, op.argmin)
 
@@ -122,13 +138,15 @@ local function truth(name)
   end
 end
 
----@class mrt.Tensor
----@field any fun(self: mrt.Tensor, dim?: any, keepdim?: boolean): mrt.Tensor  some is true, not 0
----@field all fun(self: mrt.Tensor, dim?: any, keepdim?: boolean): mrt.Tensor  every one is
 truth "any"
 truth "all"
 
 --- log(sum(exp(x))) without overflow.
+---
+---     mrt.tensor{0.0, 0.0}:logsumexp()  --> 0.6931472
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean
 ---@return mrt.Tensor
@@ -147,6 +165,11 @@ end
 
 --- (sum |x|^p)^(1/p); p = math.huge gives the largest |x|, -math.huge the least, 0 how
 --- many are not 0.  Of zeros it is 0, and so is its gradient.
+---
+---     mrt.tensor{3.0, 4.0}:norm()  --> 5
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param p? number  default 2
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean

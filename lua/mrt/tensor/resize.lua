@@ -167,6 +167,10 @@ end
 
 --- Make channels pixels: `[..., C r^2, H, W]` -> `[..., C, r H, r W]`.
 --- From: Shi et al., arXiv:1609.05158.
+---
+---     mrt.ones(1, 4, 2, 2):pixel_shuffle(2):type()  --> f32[1,1,4,4]
+---
+--- Raises: channels that factor^2 does not divide.
 ---@param upscale_factor integer  r
 ---@return mrt.Tensor
 function Tensor.pixel_shuffle(x, upscale_factor)
@@ -179,6 +183,10 @@ function Tensor.pixel_shuffle(x, upscale_factor)
 end
 
 --- Make pixels channels: `[..., C, r H, r W]` -> `[..., C r^2, H, W]`.
+---
+---     mrt.ones(1, 1, 4, 4):pixel_unshuffle(2):type()  --> f32[1,4,2,2]
+---
+--- Raises: sides that the factor does not divide.
 ---@param downscale_factor integer  r
 ---@return mrt.Tensor
 function Tensor.pixel_unshuffle(x, downscale_factor)
@@ -192,6 +200,10 @@ end
 
 --- Take channels of `groups` groups in turn: `[N, C, ...]`, channel g C/G + c to c G + g.
 --- From: Zhang et al., arXiv:1707.01083.
+---
+---     mrt.arange(4):reshape(1, 4, 1, 1):channel_shuffle(2):reshape(-1)  --> [0 2 1 3]
+---
+--- Raises: channels that the groups do not divide.
 ---@param groups integer
 ---@return mrt.Tensor
 function Tensor.channel_shuffle(x, groups)
@@ -211,6 +223,10 @@ local kernel_names = { kernel = "kernel_size", size = "output_size" }
 
 --- Take the windows of images as columns: `[N,C,H,W]` (or `[C,H,W]`) ->
 --- `[N, C kh kw, places]`.  PyTorch's nn.functional.unfold.
+---
+---     mrt.ones(1, 1, 3, 3):im2col(2):type()  --> f32[1,4,4]
+---
+--- Raises: a kernel larger than the padded image.
 ---@param ... any  kernel_size, dilation, padding, stride, or a table of them; each one
 ---  integer or {height, width}
 ---@return mrt.Tensor
@@ -225,6 +241,10 @@ end
 
 --- Add columns up to images, each place what im2col reads there:
 --- `[N, C kh kw, places]` (or without N) -> `[N, C, H, W]`.  PyTorch's nn.functional.fold.
+---
+---     mrt.ones(1, 4, 4):col2im({3, 3}, 2):type()  --> f32[1,1,3,3]
+---
+--- Raises: sizes that do not fit.
 ---@param ... any  output_size (H and W), kernel_size, dilation, padding, stride, or a
 ---  table of them
 ---@return mrt.Tensor
@@ -241,6 +261,10 @@ end
 
 --- Divide by (k + alpha m)^beta, m the mean of the squares of `size` channels around each:
 --- `[N, C, ...]`.  From: Krizhevsky et al. (2012).
+---
+---     mrt.ones(1, 4, 2, 2):local_response_norm(2):type()  --> f32[1,4,2,2]
+---
+--- Raises: a size below 1.
 ---@param size integer
 ---@param ... any  alpha (1e-4), beta (0.75), k (1), or a table of them
 ---@return mrt.Tensor

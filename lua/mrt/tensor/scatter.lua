@@ -138,6 +138,10 @@ end
 
 --- Read along `dim` at 0-based positions: for dim 1 of two,
 --- `y[i][j] = x[index[i][j]][j]`.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:gather(2, mrt.tensor{{1}, {0}})  --> [[2] [3]]
+---
+--- Raises: an index of another rank; at the run, one outside of the dimension.
 ---@param dim integer
 ---@param index mrt.Tensor  integers, of the result's shape
 ---@return mrt.Tensor
@@ -151,6 +155,10 @@ end
 
 --- Write along `dim` at 0-based positions: for dim 1 of two,
 --- `y[index[i][j]][j] = src[i][j]`.
+---
+---     mrt.zeros(3):scatter(1, mrt.tensor{0, 2}, mrt.tensor{5.0, 7.0})  --> [5.0 0.0 7.0]
+---
+--- Raises: an index of another rank; at the run, one outside.
 ---@param dim integer
 ---@param index mrt.Tensor    integers; no larger than src
 ---@param src mrt.Operand     of x's dtype, or a number
@@ -174,6 +182,10 @@ end
 
 --- Add along `dim` at 0-based positions: for dim 1 of two,
 --- `y[index[i][j]][j] = x[..][j] + src[i][j] + ...`.
+---
+---     mrt.zeros(3):scatter_add(1, mrt.tensor{0, 0}, mrt.tensor{5.0, 7.0})  --> [12.0  0.0  0.0]
+---
+--- Raises: an index of another rank; at the run, one outside.
 ---@param dim integer
 ---@param index mrt.Tensor   integers; no larger than src
 ---@param src mrt.Operand
@@ -192,6 +204,12 @@ function Tensor.scatter_add(x, dim, index, src, ...)
 end
 
 --- Combine along `dim` at 0-based positions what is there with `src`.
+---
+---     mrt.ones(3):scatter_reduce(1, mrt.tensor{0, 0}, mrt.tensor{5.0, 7.0}, "amax")
+---     --> [7.0 1.0 1.0]
+---
+--- Shapes: `[...]` of x's shape; index and src of one shape.
+--- Raises: a way that there is not; at the run, an index outside.
 ---@param dim integer
 ---@param index mrt.Tensor
 ---@param src mrt.Operand
@@ -210,6 +228,10 @@ end
 
 --- Gather with an index of x's rank that broadcasts against x; without `dim`, from x as
 --- one row.
+---
+---     mrt.tensor{{3, 1}}:take_along_dim(mrt.tensor{{1, 0}}, 2)  --> [[1 3]]
+---
+--- Raises: an index of another rank.
 ---@param indices mrt.Tensor
 ---@param dim? integer
 ---@return mrt.Tensor
@@ -232,6 +254,10 @@ function Tensor.take_along_dim(x, indices, dim, ...)
 end
 
 --- The elements with these 0-based positions in x as one row.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:take(mrt.tensor{3, 0})  --> [4 1]
+---
+--- Raises: at the run, an index outside.
 ---@param index mrt.Tensor
 ---@return mrt.Tensor  of the index's shape
 function Tensor.take(x, index, ...)
@@ -243,6 +269,11 @@ function Tensor.take(x, index, ...)
 end
 
 --- Write (or add) `source` at these 0-based positions of x as one row.
+---
+---     mrt.zeros(3):put(mrt.tensor{2}, mrt.tensor{5.0})  --> [0.0 0.0 5.0]
+---
+--- Shapes: x `[...]`, index and source of one shape.
+--- Raises: shapes that differ; at the run, an index outside.
 ---@param index mrt.Tensor
 ---@param source mrt.Operand    as many as the index has
 ---@param accumulate? boolean   default false
@@ -259,6 +290,10 @@ end
 -- ---- whole slices ----------------------------------------------------------
 
 --- Take the rows, or other slices along `dim`, with these 0-based ids.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:index_select(1, mrt.tensor{1})  --> [[3 4]]
+---
+--- Raises: ids that are no row of integers; at the run, one outside.
 ---@param dim integer
 ---@param index mrt.Tensor  `[n]`, integers
 ---@return mrt.Tensor
@@ -286,6 +321,10 @@ local function slices(who, x, o)
 end
 
 --- Add slices of `source` to those of x with these 0-based ids.
+---
+---     mrt.zeros(3):index_add(1, mrt.tensor{0, 2}, mrt.tensor{1.0, 5.0})  --> [1.0 0.0 5.0]
+---
+--- Raises: shapes that do not fit; at the run, an id outside.
 ---@param dim integer
 ---@param index mrt.Tensor    `[n]`, integers
 ---@param source mrt.Operand  of x's shape but for n along dim
@@ -299,6 +338,11 @@ function Tensor.index_add(x, dim, index, source, alpha, ...)
 end
 
 --- Write slices of `source` over those of x with these 0-based ids.
+---
+---     mrt.zeros(3):index_copy(1, mrt.tensor{0, 2}, mrt.tensor{1.0, 5.0})  --> [1.0 0.0 5.0]
+---
+--- Shapes: x `[..., n, ...]`, ids `[k]`, source `[..., k, ...]`.
+--- Raises: shapes that do not fit; at the run, an id outside.
 ---@param dim integer
 ---@param index mrt.Tensor
 ---@param source mrt.Operand
@@ -310,6 +354,11 @@ function Tensor.index_copy(x, dim, index, source, ...)
 end
 
 --- Write a number over the slices of x with these 0-based ids.
+---
+---     mrt.zeros(3):index_fill(1, mrt.tensor{0, 2}, 7)  --> [7.0 0.0 7.0]
+---
+--- Shapes: x `[..., n, ...]`, ids `[k]`.
+--- Raises: at the run, an id outside.
 ---@param dim integer
 ---@param index mrt.Tensor
 ---@param value mrt.Operand  a number, or a tensor of one
@@ -330,6 +379,12 @@ function Tensor.index_fill(x, dim, index, value, ...)
 end
 
 --- Combine slices of `source` with those of x, as scatter_reduce does elements.
+---
+---     mrt.ones(3):index_reduce(1, mrt.tensor{0, 0}, mrt.tensor{2.0, 5.0}, "prod")
+---     --> [10.0  1.0  1.0]
+---
+--- Shapes: x `[..., n, ...]`, ids `[k]`, source `[..., k, ...]`.
+--- Raises: a way that there is not; at the run, an id outside.
 ---@param dim integer
 ---@param index mrt.Tensor
 ---@param source mrt.Operand
@@ -350,6 +405,9 @@ local function flat(x) return x:dim() == 1 and x or op.reshape(x, -1) end
 
 --- Write elements of `source`, in their order, where `mask` is true.  Raises (data): it
 --- has fewer than there are.
+---
+---     mrt.zeros(3):masked_scatter(mrt.tensor{true, false, true}, mrt.tensor{5.0, 7.0})
+---     --> [5.0 0.0 7.0]
 ---@param mask mrt.Tensor    bool, broadcasts
 ---@param source mrt.Tensor  of x's dtype
 ---@return mrt.Tensor

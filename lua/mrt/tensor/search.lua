@@ -37,6 +37,10 @@ end
 -- ---- what is not 0 -----------------------------------------------------------
 
 --- Count what is not 0 (NaN is not), along dimensions or of all elements.
+---
+---     mrt.tensor{0, 5, 7}:count_nonzero()  --> 2
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?}
 ---@return mrt.Tensor  i64
 function Tensor.count_nonzero(x, dim)
@@ -52,6 +56,8 @@ end
 --- Where the elements are that are not 0, row by row: `[count, rank]`, i64.
 ---
 --- Raises (state): in a compiled function, where `nonzero_static(size)` is known.
+---
+---     mrt.tensor{0, 5, 7}:nonzero()  --> [[1] [2]]
 ---@param as_tuple? boolean|{as_tuple: boolean?}  a result `[count]` for each dimension
 ---@return mrt.Tensor ...
 function Tensor.nonzero(x, as_tuple)
@@ -65,6 +71,10 @@ function Tensor.nonzero(x, as_tuple)
 end
 
 --- Where the elements are that are not 0: `nonzero`.
+---
+---     mrt.tensor{0, 5, 7}:argwhere()  --> [[1] [2]]
+---
+--- Raises: within a compiled function.
 ---@return mrt.Tensor  i64 `[count, rank]`
 function Tensor.argwhere(x)
   at_once("argwhere", "use x:nonzero_static(size)")
@@ -85,6 +95,8 @@ end
 --- where they stood.
 ---
 --- Raises (state): in a compiled function, where `mask:where(x, 0)` keeps the shape.
+---
+---     mrt.tensor{1, 2, 3}:masked_select(mrt.tensor{true, false, true})  --> [1 3]
 ---@param mask mrt.Tensor  bool; both broadcast
 ---@return mrt.Tensor
 function Tensor.masked_select(x, mask)
@@ -185,6 +197,10 @@ local unique_names = { "sorted", "return_inverse", "return_counts", "dim" }
 --- lexicographic order.  Each NaN is different.
 ---
 --- Raises (state): in a compiled function.
+---
+---     mrt.tensor{3, 1, 3}:unique()  --> [1 3]
+---
+--- Shapes: `[...]` -> `[k]`; with dim `[..., k, ...]`.
 ---@param sorted? boolean|table  always so
 ---@param return_inverse? boolean  also: to which value each element belongs, i64
 ---@param return_counts? boolean   also: how many belong to each value, i64
@@ -209,6 +225,10 @@ end
 --- The elements that differ from the one before; with `dim` the slices along it.
 ---
 --- Raises (state): in a compiled function.
+---
+---     mrt.tensor{1, 1, 2, 1}:unique_consecutive()  --> [1 2 1]
+---
+--- Shapes: `[...]` -> `[k]`; with dim `[..., k, ...]`.
 ---@param return_inverse? boolean|table  also: to which value each element belongs, i64
 ---@param return_counts? boolean         also: how many belong to each value, i64
 ---@param dim? integer  default: of all elements in row-major order
@@ -256,6 +276,10 @@ local function search(who, row, values, o)
 end
 
 --- How many elements of this sorted row lie before each value: where it would go.
+---
+---     mrt.tensor{1, 3, 5}:searchsorted(mrt.tensor{4})  --> [2]
+---
+--- Raises: rows of other counts.
 ---@param values mrt.Tensor|number  any shape; of rows `[..., n]` `[..., m]`
 ---@param o? {out_int32: boolean?, right: boolean?, side: "left"|"right"?, sorter: mrt.Tensor?}
 ---  right: equal elements lie before; sorter: positions that put the row in order
@@ -266,6 +290,10 @@ function Tensor.searchsorted(sorted, values, ...)
 end
 
 --- In which bucket each element lies: how many boundaries are below it.
+---
+---     mrt.tensor{1, 5}:bucketize(mrt.tensor{0, 2, 4})  --> [1 3]
+---
+--- Raises: boundaries that are no row.
 ---@param boundaries mrt.Tensor  `[n]`, in order
 ---@param o? {out_int32: boolean?, right: boolean?}  right: a boundary belongs to the bucket
 ---  above it
@@ -292,6 +320,8 @@ end
 --- How often each id occurs, or the sum of its weights: `[largest id + 1]`, or `[size]`.
 ---
 --- Raises (state): in a compiled function without `size`; (value): a negative id.
+---
+---     mrt.tensor{0, 2, 2}:bincount()  --> [1 0 2]
 ---@param weights? mrt.Tensor|table  `[n]`, as the ids; f32, else computed in f64
 ---@param minlength? integer  of the result at least
 ---@param size? integer       of the result: then nothing depends on the data
@@ -328,6 +358,10 @@ end
 
 --- How many elements lie in each of `bins` bins of one width; what lies outside, and
 --- NaN, in none.
+---
+---     mrt.tensor{1.0, 2.0, 2.0}:histc(2, 0, 4)  --> [1.0 2.0]
+---
+--- Raises: bins below 1, min above max.
 ---@param bins? integer|table  default 100
 ---@param min? number  with max equal (default, 0): the bounds of the data
 ---@param max? number

@@ -15,6 +15,10 @@ local place, read, refuse = dims.place, argument.read, argument.refuse
 Tensor.view = op.reshape
 
 --- Swap the two dimensions of a matrix.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:t()  --> [[1 3] [2 4]]
+---
+--- Raises: more than two dimensions.
 ---@return mrt.Tensor
 function Tensor.t(x)
   if x:dim() > 2 then
@@ -24,6 +28,10 @@ function Tensor.t(x)
 end
 
 --- Add a dimension of size 1 before `dim`; -1 adds it at the end.
+---
+---     mrt.zeros(3):unsqueeze(1):type()  --> f32[1,3]
+---
+--- Raises: a dimension that x does not have.
 ---@param dim integer
 ---@return mrt.Tensor
 function Tensor.unsqueeze(x, dim, ...)
@@ -45,6 +53,10 @@ local function chosen_dims(x, dim, ...)
 end
 
 --- Drop dimensions of size 1: all of them, or those among the ones given.
+---
+---     mrt.zeros(1, 3):squeeze():type()  --> f32[3]
+---
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]
 ---@return mrt.Tensor
 function Tensor.squeeze(x, dim, ...)
@@ -56,6 +68,10 @@ function Tensor.squeeze(x, dim, ...)
 end
 
 --- Make one dimension of those from the first to the last given.
+---
+---     mrt.zeros(2, 3, 4):flatten(2):type()  --> f32[2,12]
+---
+--- Raises: a dimension that x does not have.
 ---@param start_dim? integer  default 1
 ---@param end_dim? integer    default -1
 ---@return mrt.Tensor
@@ -74,6 +90,10 @@ function Tensor.flatten(x, start_dim, end_dim, ...)
 end
 
 --- Take one position of a dimension, and drop the dimension.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:select(1, 2)  --> [3 4]
+---
+--- Raises: a position outside.
 ---@param dim integer
 ---@param index integer  1-based, negative from the end
 ---@return mrt.Tensor
@@ -88,6 +108,11 @@ function Tensor.select(x, dim, index, ...)
 end
 
 --- Split into `chunks` parts of one size, the last perhaps smaller.
+---
+---     mrt.arange(5):chunk(2)  --> [0 1 2], [3 4]
+---
+--- Shapes: `[n, ...]` -> parts `[n / chunks, ...]`.
+--- Raises: chunks below 1; a dimension that x does not have.
 ---@param chunks integer
 ---@param dim? integer  default 1
 ---@return mrt.Tensor ...

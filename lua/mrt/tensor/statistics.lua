@@ -19,6 +19,11 @@ local function is_float(x) return dtypes[x:get_dtype()].floating end
 -- ---- what skips NaN ------------------------------------------------------------
 
 --- Sum of what is no NaN.
+---
+---     mrt.tensor{0 / 0, 1.0, 3.0}:nansum()  --> 4
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}
 ---@param keepdim? boolean
 ---@return mrt.Tensor
@@ -29,6 +34,11 @@ function Tensor.nansum(x, dim, keepdim)
 end
 
 --- Mean of what is no NaN; NaN where all are.
+---
+---     mrt.tensor{0 / 0, 1.0, 3.0}:nanmean()  --> 2
+---
+--- Shapes: `[...]` -> `[...]` without dim; scalar without one.
+--- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}
 ---@param keepdim? boolean
 ---@return mrt.Tensor
@@ -74,6 +84,10 @@ local function integer(who, name, value, least)
 end
 
 --- Differences of neighbours, n times: x[k + 1] - x[k]; of bool whether they differ.
+---
+---     mrt.tensor{1, 4, 9}:diff()  --> [3 5]
+---
+--- Raises: a dimension that x does not have.
 ---@param n? integer|table  default 1
 ---@param dim? integer  default -1
 ---@param prepend? mrt.Tensor  put before x along dim
@@ -131,6 +145,9 @@ local function as_real(y) return is_float(y) and y or op.cast(y, "f32") end
 --- The area below points y that are joined by lines.
 ---
 ---     y:trapezoid()   y:trapezoid{dx = 0.1, dim = 1}   y:trapezoid(x)
+---
+--- Shapes: `[..., n]` -> `[...]`.
+--- Raises: a dimension that x does not have.
 ---@param x? mrt.Tensor|{x: mrt.Tensor?, dx: number?, dim: integer?}  where they stand
 ---@param ... any  dx: how far apart they are (default 1), dim (default -1)
 ---@return mrt.Tensor
@@ -148,6 +165,11 @@ function Tensor.trapezoid(y, x, ...)
 end
 
 --- The areas up to each point after the first: `trapezoid`, running.
+---
+---     mrt.tensor{1.0, 2.0, 3.0}:cumulative_trapezoid()  --> [1.5 4.0]
+---
+--- Shapes: `[..., n]` -> `[..., n - 1]`.
+--- Raises: a dimension that x does not have.
 ---@param x? mrt.Tensor|{x: mrt.Tensor?, dx: number?, dim: integer?}
 ---@param ... any
 ---@return mrt.Tensor
@@ -162,6 +184,10 @@ end
 ---
 --- The sums are s[k] = s[k - 1] exp(m[k - 1] - m[k]) + exp(x[k] - m[k]), with m the
 --- running maximum: no term is above 1.
+---
+---     mrt.tensor{0.0, 0.0}:logcumsumexp(1)  --> [0.0000 0.6931]
+---
+--- Raises: a dimension that x does not have.
 ---@param dim integer|{dim: integer}
 ---@return mrt.Tensor
 function Tensor.logcumsumexp(x, dim)
@@ -195,6 +221,10 @@ end
 
 --- Covariance of variables that are the rows of x `[V, n]`: `[V, V]`; of one variable, a
 --- number.
+---
+---     mrt.tensor{{1.0, 2.0, 3.0}, {3.0, 2.0, 1.0}}:cov()  --> [[1.0 -1.0] [-1.0  1.0]]
+---
+--- Raises: more than two dimensions.
 ---@param correction? integer|{correction: integer?}  divides by n - correction; default 1
 ---@return mrt.Tensor
 function Tensor.cov(x, correction)
@@ -210,6 +240,8 @@ function Tensor.cov(x, correction)
 end
 
 --- Pearson's correlation of variables that are the rows of x `[V, n]`: `[V, V]`.
+---
+---     mrt.tensor{{1.0, 2.0, 3.0}, {2.0, 4.0, 6.0}}:corrcoef()  --> [[1.0 1.0] [1.0 1.0]]
 ---@return mrt.Tensor
 function Tensor.corrcoef(x)
   local rows = as_rows("corrcoef", x)

@@ -14,6 +14,10 @@ local Tensor = core.methods
 -- ---- turned and shifted ----------------------------------------------------
 
 --- Positions of these dimensions in the other order.
+---
+---     mrt.tensor{1, 2, 3}:flip(1)  --> [3 2 1]
+---
+--- Raises: a dimension that x does not have.
 ---@param ... integer|integer[]
 ---@return mrt.Tensor
 function Tensor.flip(x, ...)
@@ -31,9 +35,6 @@ local function flipped(name, d)
   end
 end
 
----@class mrt.Tensor
----@field flipud fun(self: mrt.Tensor): mrt.Tensor  the first dimension in the other order
----@field fliplr fun(self: mrt.Tensor): mrt.Tensor  the second
 flipped("flipud", 1)
 flipped("fliplr", 2)
 
@@ -47,6 +48,10 @@ local function rolled(x, shift, d)
 end
 
 --- Elements moved on by `shifts` positions, those at the end to the front.
+---
+---     mrt.tensor{1, 2, 3}:roll(1)  --> [3 1 2]
+---
+--- Raises: a dimension that x does not have.
 ---@param shifts integer|integer[]
 ---@param given? integer|integer[]  a dimension for each shift; default: x as one row
 ---@return mrt.Tensor
@@ -67,6 +72,11 @@ function Tensor.roll(x, shifts, given, ...)
 end
 
 --- Turned by 90 degrees `k` times, in the plane from the first of `plane` to the second.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:rot90()  --> [[2 4] [1 3]]
+---
+--- Shapes: `[..., a, b]` -> `[..., b, a]` where k is odd.
+--- Raises: a plane of one dimension.
 ---@param k? integer        default 1
 ---@param plane? integer[]  default {1, 2}
 ---@return mrt.Tensor
@@ -84,6 +94,10 @@ end
 -- ---- diagonals -------------------------------------------------------------
 
 --- Elements at one position of two dimensions as a new last one: a view.
+---
+---     mrt.tensor{{1, 2}, {3, 4}}:diagonal()  --> [1 4]
+---
+--- Raises: dimensions that are the same.
 ---@param offset? integer  default 0; above 0: the diagonals above
 ---@param dim1? integer    default 1
 ---@param dim2? integer    default 2
@@ -95,6 +109,11 @@ function Tensor.diagonal(x, offset, dim1, dim2, ...)
 end
 
 --- Of a vector a matrix with it on a diagonal, of a matrix that diagonal.
+---
+---     mrt.tensor{1, 2}:diag()  --> [[1 0] [0 2]]
+---
+--- Shapes: `[n]` -> `[n, n]`, `[m, n]` -> `[min(m, n)]`.
+--- Raises: more than two dimensions.
 ---@param diagonal? integer  default 0
 ---@return mrt.Tensor
 function Tensor.diag(x, diagonal, ...)
@@ -106,6 +125,11 @@ function Tensor.diag(x, diagonal, ...)
 end
 
 --- A matrix with all elements on a diagonal.
+---
+---     mrt.tensor{1, 2}:diagflat()  --> [[1 0] [0 2]]
+---
+--- Shapes: n elements -> `[n, n]`.
+--- Raises: an offset that is no integer.
 ---@param offset? integer  default 0
 ---@return mrt.Tensor
 function Tensor.diagflat(x, offset, ...)
