@@ -114,8 +114,9 @@ static int push_few(lua_State *L, mrt_binding *m, mrt_lua_call *call, int top,
   }
   if (n < call->info.min_inputs)
     mrt_lua_fail(L, m, MRT_EVALUE, call->info.name,
-                 "argument %d: a tensor wanted, got %s", arg,
-                 arg <= top ? mrt_lua_show(L, arg) : "nothing");
+                 "argument %d: a tensor wanted, got %s%s", arg,
+                 arg <= top ? mrt_lua_show(L, arg) : "nothing",
+                 top == 0 ? " (a method is called with a colon)" : "");
   for (int left = most - n; left > 0 && arg <= top && lua_isnil(L, arg); left--)
     arg++;
   *next = arg;

@@ -31,6 +31,7 @@ static int place(const mrt_binding *m, const char *source) {
     "linalg/",
     "fft/",
     "util/argument.lua",
+    "util/hints.lua",
     "util/json.lua",
     "util/options.lua",
     "communicator/",
@@ -342,6 +343,8 @@ const char *mrt_lua_show(lua_State *L, int arg) {
     return luaL_tolstring(L, arg, NULL);
   case LUA_TSTRING:
     return lua_pushfstring(L, "'%s'", lua_tostring(L, arg));
+  case LUA_TNONE:
+    return lua_pushliteral(L, "nothing");
   default:
     return lua_pushfstring(L, "a %s", luaL_typename(L, arg));
   }
@@ -359,7 +362,9 @@ static int call_behind(lua_State *L) {
   if (method && !mrt_lua_is_tensor(L, 1)) {
     mrt_binding *m = lua_touserdata(L, lua_upvalueindex(3));
     return mrt_lua_fail(L, m, MRT_EVALUE, method,
-                        "a tensor wanted in front, got %s", mrt_lua_show(L, 1));
+                        "a tensor wanted in front, got %s: x:%s(), with a "
+                        "colon",
+                        mrt_lua_show(L, 1), method);
   }
   luaL_checkstack(L, 2, NULL);
   lua_pushvalue(L, lua_upvalueindex(1));

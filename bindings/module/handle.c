@@ -57,8 +57,9 @@ mrt_tensor *mrt_lua_check_tensor(lua_State *L, mrt_binding *m, int arg,
                                  const char *who) {
   mrt_tensor *t = mrt_lua_to_tensor(L, m, arg);
   if (!t)
-    mrt_lua_fail(L, m, MRT_EVALUE, who, "a tensor wanted, got %s",
-                 mrt_lua_show(L, arg));
+    mrt_lua_fail(L, m, MRT_EVALUE, who, "a tensor wanted, got %s%s",
+                 mrt_lua_show(L, arg),
+                 arg == 1 ? " (a method is called with a colon)" : "");
   return t;
 }
 

@@ -135,7 +135,7 @@ static void add_hint(lua_State *L) {
   int top = lua_gettop(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   bool loaded = lua_getfield(L, -1, "mrt") == LUA_TTABLE;
-  if (loaded && strstr(lua_tostring(L, top), "a nil value (")) {
+  if (loaded && strstr(lua_tostring(L, top), "attempt to ")) {
     lua_getglobal(L, "require");
     lua_pushliteral(L, "mrt.util.hints");
     if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {

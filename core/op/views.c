@@ -54,10 +54,16 @@ static mrt_status reshape_infer(mrt_infer *c) {
   MRT_TRY(mrt_type_check(&out, c->op->name, c->e));
   int64_t rest = mrt_type_count(&out);
   if (open >= 0 && rest && n % rest == 0) out.dims[open] = n / rest;
+  if (mrt_type_count(&out) != n && open >= 0)
+    return mrt_refuse(c, MRT_ESHAPE,
+                      "%s has %lld elements, a multiple of %lld wanted (-1 is "
+                      "size %d)",
+                      mrt_show(c->in[0]).s, (long long)n, (long long)rest,
+                      open + 1);
   if (mrt_type_count(&out) != n || (open >= 0 && rest == 0))
-    return mrt_refuse(c, MRT_ESHAPE, "%s has %lld elements, %s%s wants %lld",
+    return mrt_refuse(c, MRT_ESHAPE, "%s has %lld elements, %s wants %lld",
                       mrt_show(c->in[0]).s, (long long)n, mrt_show(&out).s,
-                      open >= 0 ? " with -1 as 1" : "", (long long)rest);
+                      (long long)rest);
   if (open >= 0) shape->at[open] = out.dims[open];
   c->out[0] = out;
   return MRT_OK;

@@ -18,8 +18,8 @@ mrt_status mrt_plan_bad_index(const mrt_plan *plan) {
                     n->origin.file, n->origin.line, text);
   }
   return mrt_fail(&plan->ctx->error, MRT_EDATA,
-                  "%s (%s:%d): index %lld, 0 to %lld wanted", n->label,
-                  n->origin.file, n->origin.line,
+                  "%s (%s:%d): index %lld, 0 to %lld wanted (ids count from 0)",
+                  n->label, n->origin.file, n->origin.line,
                   (long long)plan->runner->run.bad_id,
                   (long long)plan->runner->run.bad_limit - 1);
 }

@@ -45,7 +45,7 @@ local mrt = { version = core.info().version }
 
 -- ---- several tensors -------------------------------------------------------
 
---- Join tensors along a dimension.
+--- Join tensors along a dimension; they may also stand side by side, `mrt.cat(x, y, 2)`.
 ---
 ---     mrt.cat({ mrt.tensor{1}, mrt.tensor{2, 3} })  --> [1 2 3]
 ---
@@ -54,9 +54,9 @@ local mrt = { version = core.info().version }
 ---@param list mrt.Tensor[]
 ---@param dim? integer  default 1
 ---@return mrt.Tensor
-function mrt.cat(list, dim) return op.cat(list, dim) end
+function mrt.cat(list, dim, ...) return op.cat(list, dim, ...) end
 
---- Join tensors of one shape along a new dimension.
+--- Join tensors of one shape along a new dimension; they may also stand side by side.
 ---
 ---     mrt.stack({ mrt.tensor{1, 2}, mrt.tensor{3, 4} })  --> [[1 2] [3 4]]
 ---
@@ -65,8 +65,14 @@ function mrt.cat(list, dim) return op.cat(list, dim) end
 ---@param list mrt.Tensor[]
 ---@param dim? integer  default 1
 ---@return mrt.Tensor
-function mrt.stack(list, dim)
+function mrt.stack(list, dim, ...)
   local rows = {}
+  if core.is_tensor(list) then
+    local given, n = table.pack(list, dim, ...), 0
+    while core.is_tensor(given[n + 1]) do n = n + 1 end
+    list, dim = table.move(given, 1, n, 1, {}), given[n + 1]
+  end
+  if type(dim) == "table" then dim = options.read("stack", dim, { dim = 1 }).dim end
   for i, x in ipairs(argument.tensors("stack", list)) do rows[i] = x:unsqueeze(dim or 1) end
   return op.cat(rows, dim)
 end
@@ -388,7 +394,7 @@ local modules = { communicator = true, data = true, device = true, distributions
   plan = true, policy = true, prune = true, text = true, train = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
-  if not modules[key] then return nil end
+  if not modules[key] then return require "mrt.util.hints".answer("mrt", key) end
   local module = require("mrt." .. key)
   rawset(t, key, module)
   return module

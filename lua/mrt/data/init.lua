@@ -10,7 +10,7 @@
 local files = require "mrt.data.files"
 local streams = require "mrt.data.stream"
 
-return {
+return require "mrt.util.hints".attach("data", {
   text = require "mrt.data.text",
   tokens = require "mrt.data.tokens",
   windows = require "mrt.data.windows",
@@ -25,4 +25,4 @@ return {
   cifar10 = files.cifar10,
   cifar100 = files.cifar100,
   npy = files.npy,
-}
+})

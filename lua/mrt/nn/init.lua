@@ -130,4 +130,4 @@ for _, functions in ipairs { nn, nn.init, nn.initial } do
   end
 end
 
-return nn
+return require "mrt.util.hints".attach("nn", nn)

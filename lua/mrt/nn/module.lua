@@ -138,10 +138,6 @@ end
 
 -- Everything under a module, in order, and named after its place.
 local function contents(module)
-  if not is_module(module) and not Module.is_class(module) then
-    core.fail("value", nil, ("a module wanted, got %s (a method is called with a colon: " ..
-      "m:parameters())"):format(options.show(module)))
-  end
   if Module.is_class(module) then
     core.fail("value", module.type, ("a class, %s() makes a module"):format(module.type))
   end
@@ -272,7 +268,8 @@ end
 function Module:to(dtype)
   local facts = core.dtypes()[dtype]
   if not facts or not facts.floating then
-    core.fail("dtype", "to", ("a float dtype wanted, got %s"):format(options.show(dtype)))
+    core.fail("dtype", "to", ("a float dtype wanted, got %s (where a model is, mrt.device says "
+      .. "when it is made)"):format(options.show(dtype)))
   end
   for _, p in self:named_parameters() do weights.convert(p, dtype) end
   return self
@@ -294,7 +291,23 @@ end
 
 function Module:__tostring() return tree(self) end
 
-return setmetatable(Module, { __call = function(_, name, first)
+-- Without a module before the colon a method says so, rather than fail within.
+local free = { is_class = true, init = true, forward = true, describe = true }
+for name, method in pairs(Module) do
+  if type(method) == "function" and not free[name] and not name:find "^__" then
+    Module[name] = function(self, ...)
+      if not is_module(self) then
+        core.fail("value", name, ("a module wanted in front, got %s: m:%s(), with a colon")
+          :format(options.show(self), name))
+      end
+      return method(self, ...)
+    end
+  end
+end
+
+local function unknown(_, name) return require "mrt.util.hints".answer("module", name) end
+
+return setmetatable(Module, { __index = unknown, __call = function(_, name, first)
   if type(name) ~= "string" then
     core.fail("value", "Module", "a name wanted, got " .. options.show(name))
   end

@@ -7,7 +7,8 @@ local Module = require "mrt.nn.module"
 local options = require "mrt.util.options"
 local scope = require "mrt.nn.scope"
 
---- Chain layers (or plain functions of a tensor), the first one first.
+--- Chain layers (or plain functions of a tensor), the first one first; a list of them
+--- will do as well.
 ---
 ---     local net = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(),
 ---                               nn.Linear(1024, 10))
@@ -16,8 +17,12 @@ local scope = require "mrt.nn.scope"
 local Sequential = Module "Sequential"
 
 function Sequential:init(...)
+  local first, n = ..., select("#", ...)
+  if n == 1 and type(first) == "table" and not getmetatable(first) then
+    return self:init(table.unpack(first))
+  end
   self.layers = { ... }
-  for i = 1, select("#", ...) do
+  for i = 1, n do
     local layer = self.layers[i]
     if not options.is_callable(layer) then
       core.fail("value", "Sequential", ("layer %d: a function or module wanted, got %s")

@@ -39,4 +39,4 @@ for name, f in pairs(optim) do
   if type(f) == "function" then optim[name] = core.front(f, nil, name) end
 end
 
-return optim
+return require "mrt.util.hints".attach("optim", optim)

@@ -320,6 +320,10 @@ local function rates(self)
 end
 
 local function check(self, grads)
+  if grads == nil then
+    core.fail("value", self.name .. ":step", "gradients wanted, got nil: "
+      .. "opt:step(mrt.grad(loss, opt:parameters()))")
+  end
   argument.tensors(self.name .. ":step", grads)
   if #grads ~= #self.params then
     core.fail("value", self.name, ("%d gradients for %d parameters")
@@ -455,6 +459,18 @@ function Optimizer:load_state(state)
   return self
 end
 
+-- Without an optimizer before the colon a method says so, rather than fail within.
+for _, name in ipairs { "parameters", "rate", "state", "load_state" } do
+  local method = Optimizer[name]
+  Optimizer[name] = function(self, ...)
+    if type(self) ~= "table" or not self.params then
+      core.fail("value", name, ("an optimizer wanted in front, got %s: opt:%s(), with a colon")
+        :format(options.show(self), name))
+    end
+    return method(self, ...)
+  end
+end
+
 -- What differs from the defaults, what is updated, and how often it was.
 function Optimizer:__tostring()
   local o = options.with(self.options, "lr", self.lr)
@@ -467,6 +483,8 @@ function Optimizer:__tostring()
     describe.count(math.tointeger(self.t:item()), "update"))
 end
 
-return setmetatable(Optimizer, { __call = function(_, ...)
+local function unknown(_, name) return require "mrt.util.hints".answer("optimizer", name) end
+
+return setmetatable(Optimizer, { __index = unknown, __call = function(_, ...)
   return new_class(...)
 end })

@@ -130,21 +130,32 @@ function fields.T(x)
   return #dims > 1 and op.permute(x, dims) or x
 end
 
+-- A row; ipairs ends at nil, behind the last.
+local function row(x, i)
+  local n = x:dim() > 0 and #x or 0
+  if i == n + 1 and x:dim() > 0 then return nil end
+  if i == 0 or i > n or i < -n then return part.get(x, { i }) end -- raises
+  return part.taken(Tensor.select(x, 1, i))
+end
+
+-- What has no such field may be a word of PyTorch's.
+local function unknown(key)
+  if type(key) ~= "string" then
+    core.fail("value", nil, ("a tensor is indexed by a position, a list of them or a tensor, "
+      .. "not by %s"):format(math.type(key) or type(key)))
+  end
+  local hints = require "mrt.util.hints"
+  return hints.answer("tensor", key) or hints.in_place(key, Tensor)
+end
+
 function meta.__index(x, key)
   local method = Tensor[key]
   if method ~= nil then return method end
   local field = fields[key]
   if field then return field(x) end
-  local kind = math.type(key) or type(key)
-  if kind == "integer" then
-    if x:dim() > 0 and key > #x then return nil end -- ipairs ends here
-    return part.taken(Tensor.select(x, 1, key))
-  elseif kind == "table" or core.is_tensor(key) then
-    return part.taken(part.get(x, key))
-  elseif kind ~= "string" then
-    core.fail("value", nil, ("a tensor is indexed by a position, a list of them or a tensor, "
-      .. "not by %s"):format(kind))
-  end
+  if math.type(key) == "integer" then return row(x, key) end
+  if type(key) == "table" or core.is_tensor(key) then return part.taken(part.get(x, key)) end
+  return unknown(key)
 end
 
 function meta.__newindex(x, key, value)
@@ -152,11 +163,20 @@ function meta.__newindex(x, key, value)
     part.set(x, key, value)
     return
   elseif key ~= "name" then
-    core.fail("value", nil, ("a tensor has no field '%s' that can be set")
-      :format(tostring(key)))
+    local hint = require "mrt.util.hints".set(key)
+    core.fail("value", nil, ("a tensor has no field '%s' that can be set%s")
+      :format(tostring(key), hint and ": " .. hint or ""))
   end
   Tensor.set_name(x, value)
 end
+
+local function no_order(x, y)
+  local function show(v) return core.is_tensor(v) and v:type() or tostring(v) end
+  core.fail("value", nil, ("%s against %s: x:lt(y), le, gt, ge and eq compare elements, and "
+    .. "x:item() < y numbers"):format(show(x), show(y)))
+end
+
+meta.__lt, meta.__le = core.front(no_order), core.front(no_order)
 
 function meta.__tostring(x) return require "mrt.tensor.print".tensor(x) end
 

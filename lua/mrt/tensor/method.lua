@@ -17,6 +17,11 @@ local read, refuse = argument.read, argument.refuse
 
 local dtypes = core.dtypes()
 
+-- What PyTorch calls dtypes.
+local names = { float = "f32", float32 = "f32", double = "f64", float64 = "f64", half = "f16",
+  float16 = "f16", bfloat16 = "bf16", int = "i32", int32 = "i32", long = "i64", int64 = "i64",
+  byte = "u8", uint8 = "u8", float8_e4m3fn = "f8_e4m3", float8_e5m2 = "f8_e5m2" }
+
 --- Convert; the tensor itself when it has that dtype already.  Or copy to another
 --- device, which computes what is pending and cannot be done inside a compiled
 --- function.
@@ -28,6 +33,7 @@ local dtypes = core.dtypes()
 ---@param dtype mrt.DType|string  a dtype, or a device: "cpu", "gpu:0"
 ---@return mrt.Tensor
 function Tensor.to(x, dtype)
+  if names[dtype] then refuse("to", "no dtype '%s', it is '%s' here", dtype, names[dtype]) end
   if type(dtype) == "string" and not dtypes[dtype] then
     local found, message = pcall(core.open_device, dtype)
     if not found then

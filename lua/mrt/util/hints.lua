@@ -145,10 +145,10 @@ end
 
 local function part(name, text)
   local function refuse(_, key)
-    core.fail("value", nil, ("%s.%s: here it is %s"):format(name, tostring(key), text))
+    core.fail("value", nil, ("%s.%s: %s"):format(name, tostring(key), text))
   end
   return setmetatable({}, { __index = refuse, __call = refuse,
-    __tostring = function() return ("%s: here it is %s"):format(name, text) end })
+    __tostring = function() return ("%s: %s"):format(name, text) end })
 end
 
 local said = {}
@@ -212,12 +212,33 @@ end
 
 -- ---- of a message of Lua's ----------------------------------------------------------
 
--- The names that there are: of methods where a method is called.
-local function known(how)
+-- The names that there are, and what stands before them: of methods where one is called.
+-- Classes have capitals.
+local function known(how, name)
   local mrt = package.loaded.mrt or {}
   local nn, optim = rawget(mrt, "nn") or {}, rawget(mrt, "optim") or {}
-  if how ~= "method" then return { mrt, nn, optim } end
-  return { core.methods, nn.Module or {}, optim.Optimizer or {} }
+  if how == "method" then
+    return { { "", core.methods }, { "", nn.Module or {} }, { "", optim.Optimizer or {} } }
+  end
+  local list = { { "mrt.", mrt }, { "nn.", nn }, { "optim.", optim } }
+  if name:find "^%u" then table.insert(list, 1, table.remove(list, 2)) end
+  return list
+end
+
+-- Fields that are called, and others that Lua says it cannot do.
+local function of_fields(message)
+  local name = message:match "attempt to call a %a+ value %(%a+ '([%w_]+)'%)"
+  if name == "shape" or name == "dtype" or name == "rank" or name == "T" or name == "name" then
+    return ("x.%s is a field, without parentheses"):format(name)
+  end
+end
+
+local function word_of(name)
+  for _, kind in pairs(words) do
+    for _, list in pairs(kind) do
+      if list[name] then return list[name] end
+    end
+  end
 end
 
 --- What to add to a message of Lua's own, "attempt to call a nil value (method 'x')".
@@ -227,15 +248,15 @@ function hints.of(message)
   local how, name = message:match "attempt to call a nil value %((%a+) '([%w_]+)'%)"
   if how == "global" then return nil end
   if not name then name = message:match "a nil value %(field '([%w_]+)'%)" end
-  if not name then return nil end
-  for _, kind in pairs(words) do
-    for _, list in pairs(kind) do
-      if list[name] then return list[name] end
-    end
+  if not name then return of_fields(message) end
+  local word = word_of(name)
+  if word then return word end
+  if how == "field" and core.methods[name] then
+    return ("it is a method of tensors: x:%s(), or mrt.%s(x)"):format(name, name)
   end
-  for _, names in ipairs(how and known(how) or {}) do
-    local near = closest(name, names)
-    if near then return ("did you mean %s?"):format(near) end
+  for _, names in ipairs(how and known(how, name) or {}) do
+    local near = closest(name, names[2])
+    if near then return ("did you mean %s%s?"):format(names[1], near) end
   end
 end
 
