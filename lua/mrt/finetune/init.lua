@@ -109,7 +109,8 @@ end
 --- What a run would take, running nothing: the choice that is asked for first, then
 --- others.
 ---
----     for _, choice in ipairs(mrt.finetune.choices { model = model, data = samples }) do print(choice) end
+---     local choices = mrt.finetune.choices { model = model, data = samples }
+---     for _, choice in ipairs(choices) do print(choice) end
 ---
 --- Raises: an option that there is not.
 ---@param given mrt.finetune.Options  of these, the data is not read

@@ -53,7 +53,8 @@ end
 ---
 --- Raises (data): a 0 on the diagonal.
 ---
----     mrt.linalg.solve_triangular(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}}, mrt.ones(2, 1), { upper = false })
+---     local a = mrt.tensor{{2.0, 0.0}, {0.0, 4.0}}
+---     mrt.linalg.solve_triangular(a, mrt.ones(2, 1), { upper = false })
 ---     --> [[0.50] [0.25]]
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@param b mrt.Tensor  `[..., n, k]`, or `[..., k, n]` with left = false

@@ -53,8 +53,8 @@ function text.template(source, limits) return require "mrt.text.template"(source
 --- Returns nil: as `template:render`.
 --- Raises: no template, no list of messages.
 ---
----     local t = mrt.text.template "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
----     mrt.text.chat(t, { { role = "user", content = "Hello" } })  --> <user>Hello
+---     local t = mrt.text.template "{% for m in messages %}{{ m.content }}{% endfor %}"
+---     mrt.text.chat(t, { { role = "user", content = "Hello" } })  --> Hello
 ---@param template mrt.Template
 ---@param messages mrt.ChatMessage[]
 ---@param values? mrt.ChatValues
@@ -68,7 +68,7 @@ end
 
 --- As `chat`, and the bytes of the text that the assistant speaks.
 ---
----     local t = mrt.text.template "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+---     local t = mrt.text.template "{% for m in messages %}{{ m.content }}{% endfor %}"
 ---     local text, spans = mrt.text.chat_spans(t, { { role = "user", content = "Hello" } })
 ---
 --- Raises: what is no template, or no list.

@@ -311,7 +311,8 @@ end
 
 --- Keep snapshots of a run in a folder.
 ---
----     local snapshots = mrt.train.snapshots { folder = "runs/one", model = model, optimizer = opt }
+---     local snapshots = mrt.train.snapshots { folder = "runs/one", model = model,
+---       optimizer = opt }
 ---
 --- Raises: an option that there is not.
 ---@param given mrt.SnapshotOptions
