@@ -81,7 +81,7 @@ describe("the page of runs", function()
     assert.is_true(core.list_folder(long) ~= nil)
   end)
 
-  it("has hover values, log axes and runs to choose from, and a quiet console", function()
+  it("has hover values, log axes and runs to choose from, and a quiet console #process", function()
     if not chromium.path then return pending "chromium is not installed" end
     local page = files.read(assert(train.report { a, b, to = folder .. "/both.html" }))
     for _, wide in ipairs { 390, 1200 } do

@@ -203,6 +203,8 @@ local function open_log(o, plan, done, unit)
   if not run then core.fail("file", "train.run", message) end
   want(plan:save(o.log .. "/plan.html", { front = false }))
   want(plan:save(o.log .. "/plan.svg"))
+  collectgarbage() -- what pages are made of is not to lie beside the steps
+  core.trim()
   return run
 end
 

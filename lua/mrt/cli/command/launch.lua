@@ -102,6 +102,7 @@ local function running(ranks)
   return list
 end
 
+local SAVING <const> = 60 -- seconds that a run has after Ctrl-C to save itself
 local FOR_ANOTHER = 75 -- status of a rank that another one ended
 
 -- Who was killed comes first, who failed for another last: several may have ended
@@ -167,7 +168,7 @@ local function run(o)
     local ok, failed = pcall(supervise, ranks, o)
     if not ok then -- Ctrl-C, which came to the ranks too: they end by themselves
       if not tostring(failed):find("interrupted!", 1, true) then error(failed, 0) end
-      supervise(ranks, o, {})
+      supervise(ranks, o, { deadline = core.clock() + math.max(o.grace, SAVING) })
       return 128 + 2
     end
     if not failed then return 0 end

@@ -16,7 +16,7 @@ end
 
 -- The picture that stands where no program runs.
 local function picture(points)
-  local series = { { name = "all kept", points = {}, bare = true },
+  local series = { { name = "as it is", points = {}, bare = true },
     { name = "recomputing or swapping", points = {}, bare = true },
     { name = "micro-batches", points = {}, bare = true } }
   for _, p in ipairs(points) do

@@ -40,7 +40,9 @@ end
 local function text_of(pool, text) return pool:of(format.shorten(text, LONGEST)) end
 
 -- The module whose node made it, where that is known.
-local function module_of(pool, x) return x.module and text_of(pool, x.module) or -1 end
+local function module_of(pool, x)
+  return (x.module or "") ~= "" and text_of(pool, x.module) or -1
+end
 
 local function describe_steps(pool, steps)
   local columns = new_columns("op", "place", "module", "back", "live", "time")

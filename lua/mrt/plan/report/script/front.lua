@@ -16,7 +16,7 @@ function quickest(budget) {
 function sentence(budget, p) {
   if (!p) return `${bytesText(budget)}: nothing that was planned here fits`
   const first = points.find(q => q.way === "as it is") || points[0]
-  const words = p.way === "as it is" ? "the step as it is, all kept" : p.accumulate
+  const words = p.way === "as it is" ? `the step as it is: ${p.does}` : p.accumulate
     ? `in ${p.accumulate} micro-batches (accumulate = ${p.accumulate})`
     : `memory = "${Math.ceil(p.memory / 1048576 * 10) / 10}MiB": ${p.does}`
   const time = timeText(Math.round(p.seconds * 1e6))
@@ -25,7 +25,7 @@ function sentence(budget, p) {
     + (p.guessed ? "; copies as quick as the profile guesses" : "")
 }
 
-const kinds = [["as it is", "all kept", "#009e73", p => p.way === "as it is"],
+const kinds = [["as it is", "as it is", "#009e73", p => p.way === "as it is"],
   ["memory", "recomputing or swapping", "#0072b2", p => p.memory !== undefined],
   ["micro", "micro-batches", "#d55e00", p => p.accumulate !== undefined]]
 // Those than which none is both smaller and quicker, from the largest on.

@@ -195,9 +195,12 @@ if (place && steps && buffers) {
     tool("peak", "go to the peak", () => chooseStep(D.peak)), where, looking)
   const legend = el("div", { class: "legend" }, ...D.roles.map(role => el("span", {},
     el("i", { style: `background:${role[2]}` }), role[1])))
+  const lanesLegend = el("div", { class: "legend" }, ...[["#009e73", "hidden beside its steps"],
+    ["#e69f00", "longer than the steps beside it"], ["#c00", "the run waits here"]]
+    .map(([colour, words]) => el("span", {}, el("i", { style: `background:${colour}` }), words)))
   place.replaceChildren(bar, legend, el("h3", {}, "Bytes alive in the arena"), live,
     el("h3", {}, `The arena, ${bytesText(D.arena)}: offset against time`), arena,
-    ...(lanes ? [el("h3", {}, "Copies to and from the swap tier"), lanes] : []),
+    ...(lanes ? [el("h3", {}, "Copies to and from the swap tier"), lanesLegend, lanes] : []),
     el("p", { class: "hint" }, "Click a buffer or a step. Drag to move; wheel (after a click), "
       + "pinch, double click or + and \u2212 to zoom; arrow keys, 0, p, comma and full stop where "
       + "a chart has the focus."),
