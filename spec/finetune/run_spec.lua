@@ -16,6 +16,7 @@ local function options_of(changes)
   local o = { model = tiny.model(), tokenizer = tiny.tokenizer, context = 32, batch = 2,
     lr = 0.02, rank = 4, say = function() end, steps = not (changes or {}).epochs and 6 or nil }
   for name, value in pairs(changes or {}) do o[name] = value end
+  if o.batch == "unsaid" then o.batch = nil end
   return o
 end
 
@@ -67,6 +68,36 @@ describe("a run", function()
       local x = mrt.zeros({ 2, 32 }, { dtype = "i32" })
       assert.equal(choice.peak, compiled:plan(x, x, x, x).peak)
     end
+  end)
+
+  it("of experts learns beside them, in micro-batches as in one", function()
+    local changes = { experts = { count = 4, top = 2, hidden = 16, normalize = true,
+      shared = 16 } }
+    for name, most in pairs { lora = 2, full = 4 } do
+      local losses = {}
+      for _, parts in ipairs { 1, most } do
+        local found = assert(run { model = tiny.model(changes), data = sums, method = name,
+          batch = 4, accumulate = parts, steps = 3, lr = 0.01 })
+        losses[#losses + 1] = found.loss
+        for path in found.model:named_parameters() do
+          assert.is_nil(path:match "router%.%a+%.a$" or path:match "shared_gate%.%a+%.a$")
+        end
+      end
+      assert.near(losses[1], losses[2], 1e-5)
+    end
+    local named = assert(run { model = tiny.model(changes), data = sums, layers = "router",
+      steps = 1 })
+    assert.equal(4, #named.model:parameters())
+  end)
+
+  it("of a few samples has as many rows as they fill", function()
+    local path = tiny.file(tiny.sums(1))
+    finally(function() os.remove(path) end)
+    local lines = {}
+    assert(run { data = path, batch = "unsaid", say = function(text)
+      lines[#lines + 1] = text
+    end })
+    assert.matches("1 rows of 32 positions, 6 steps of 1 rows", table.concat(lines, "\n"))
   end)
 
   it("counts epochs", function()

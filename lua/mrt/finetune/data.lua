@@ -69,6 +69,7 @@ end
 
 local function read_text(self, file, reader)
   local text = file:read "a"
+  if text:sub(1, #lines.MARK) == lines.MARK then text = text:sub(#lines.MARK + 1) end
   if text == "" then return self.path .. ": there is nothing in it" end
   self.lines = select(2, text:gsub("\n", "\n"))
   local problem = reader:add("text", { text = text }, self.samples)
@@ -103,6 +104,8 @@ function data.read(path, given)
   end
   local file <close>, message = io.open(path, "rb")
   if not file then return nil, message, "file" end
+  local _, why, number = file:read(0) -- of a folder
+  if number then return nil, path .. ": " .. why, "file" end
   local reader = samples.reader(o.tokenizer, o.context)
   local self = { path = path, samples = {}, lines = 0, bad = {}, skipped = 0 }
   local read = path:find "%.txt$" and read_text or read_json

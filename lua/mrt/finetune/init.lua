@@ -15,6 +15,7 @@
 local core = require "mrt.core"
 local choices = require "mrt.finetune.choices"
 local data = require "mrt.finetune.data"
+local environment = require "mrt.communicator.env"
 local format = require "mrt.util.format"
 local pack = require "mrt.finetune.pack"
 local pretrained = require "mrt.pretrained"
@@ -140,12 +141,20 @@ local function loader_of(o, samples, changes)
   return pack.loader(samples, how)
 end
 
+-- Where nobody has said how many rows a step has, no more than the samples fill.
+local function fit_batch(o, samples)
+  local rows = o.pack and #pack.rows(samples, o.context, o.seed) or #samples
+  if not o.fewer or rows >= o.batch then return end
+  o.batch, o.accumulate = rows, math.min(o.accumulate, rows)
+end
+
 -- Everything but the model: loaders, steps.
 local function prepare(o)
   local settings, message, code = look(o)
   if not settings then return nil, message, code end
   local learn, held, kind = samples_of(o)
   if not learn then return nil, held, kind end
+  fit_batch(o, learn.samples)
   local ok, loader = pcall(loader_of, o, learn.samples)
   if not ok then
     if type(loader) == "table" and loader.code == "data" then return nil, loader.message, "data" end
@@ -174,6 +183,11 @@ end
 ---@return string? code
 local function start(given)
   local o = read.options(given)
+  local ranks = environment.find()
+  if ranks and ranks.size > 1 and ranks.source ~= "Slurm" then -- whose batch jobs look so too
+    core.fail("state", "finetune", ("rank %d of %d: it trains in one process; ranks share a loop "
+      .. "of one's own (examples/finetune.lua)"):format(ranks.rank, ranks.size))
+  end
   if o.memory then process.read({ process = o.memory }, "finetune") end
   local made, message, code = prepare(o)
   if not made then return nil, message, code end

@@ -42,8 +42,11 @@ function Lines:next()
   return parts[1] and (table.concat(parts):gsub("\r$", ""))
 end
 
+--- What some editors begin a file of UTF-8 with.
+lines.MARK = "\xEF\xBB\xBF"
+
 --- Iterate over the lines of an open file: number, and text, or false where the line is
---- longer than `most`.
+--- longer than `most`.  A byte order mark is no part of the first.
 ---@param file file*
 ---@param most? integer   bytes; default lines.MOST
 ---@return fun(): integer?, string|false|nil
@@ -55,6 +58,9 @@ function lines.of(file, most)
     local text = self:next()
     if text == nil then return nil end
     number = number + 1
+    if number == 1 and text and text:sub(1, #lines.MARK) == lines.MARK then
+      text = text:sub(#lines.MARK + 1)
+    end
     return number, text
   end
 end

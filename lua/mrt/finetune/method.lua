@@ -5,7 +5,9 @@
 ---           are, in `dtype`
 ---   qlora   the same beside weights of 4.127 bits (nf4, double)
 ---
---- The head and the table of tokens have no adapters, nor are they quantised.
+--- The head and the table of tokens have no adapters, nor are they quantised; nor what
+--- chooses among experts, unless `layers` names it.  Experts' weights, which lie together,
+--- stay as they are, as in peft.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -34,11 +36,16 @@ local QUANTIZED <const> = { kind = "nf4", double = true }
 -- Is it in a block, not the head or beside the table?
 local function is_inner(name) return name:find "^blocks%." ~= nil end
 
+-- And none of the few rows that choose among experts.
+local function is_usual(name)
+  return is_inner(name) and not name:find "%.router$" and not name:find "%.shared_gate$"
+end
+
 -- Weights at once, one layer after the other, or when they are read first.
 local function quantize(model, now)
   local how = { kind = QUANTIZED.kind, double = QUANTIZED.double, now = now }
   return edit.replace(model, function(name, layer)
-    if getmetatable(layer) ~= Linear or not is_inner(name) then return nil end
+    if getmetatable(layer) ~= Linear or not is_usual(name) then return nil end
     local made = edit.inherit(QuantizedLinear(layer, how), layer)
     if now then layer.weight:free() end
     return made
@@ -47,8 +54,9 @@ end
 
 local function adapters(model, o)
   local wanted = edit.chooser("finetune", "layers", o.layers, true)
+  local may = o.layers == nil and is_usual or is_inner
   return lora(model, { rank = o.rank, alpha = o.alpha, dropout = o.dropout,
-    layers = function(name, layer) return is_inner(name) and wanted(name, layer) end })
+    layers = function(name, layer) return may(name) and wanted(name, layer) end })
 end
 
 local function prepare(model, o, now)
@@ -68,7 +76,7 @@ function method.stored(o) return o.method == "full" and "f32" or o.dtype end
 function method.quantized(o)
   if o.method ~= "qlora" then return nil end
   return { kind = QUANTIZED.kind, double = QUANTIZED.double, embeddings = false,
-    except = function(name) return not is_inner(name) end }
+    except = function(name) return not is_usual(name) end }
 end
 
 --- Make a model ready to be trained.

@@ -24,7 +24,7 @@ local WHO <const> = "finetune"
 ---  of the blocks' linear layers, which have adapters: patterns of names; default all
 ---@field dtype? "f32"|"bf16"  default: bf16 where the model's is narrow
 ---@field context? integer    positions of a row; default 1024, or the model's if that is less
----@field batch? integer      rows of a step; default 4
+---@field batch? integer      rows of a step; default 4, or as many as the samples fill
 ---@field accumulate? integer  micro-batches that they are computed in; default 1
 ---@field pack? boolean       several samples to a row; default true
 ---@field steps? integer      or
@@ -108,6 +108,7 @@ end
 ---@return mrt.finetune.Options
 function read.options(given)
   local o = options.read(WHO, given, defaults)
+  o.fewer = given.batch == nil -- rows than `batch` will do
   check(o)
   o.alpha = o.alpha or 2.0 * o.rank
   o.lr = o.lr or o.method == "full" and 2e-5 or 2e-4

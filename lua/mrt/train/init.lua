@@ -40,6 +40,8 @@ local train = { log = log.open, read_log = log.read, report = log.report,
 ---@field clip? number     the longest gradient, all taken together; math.huge only measures
 ---@field accumulate? mrt.Accumulate  micro-batches a batch is split into
 ---@field gradient_noise? boolean|mrt.GradientNoiseOptions  see mrt.compile
+---@field denominator? fun(model: mrt.nn.Module, ...: mrt.Tensor): mrt.Tensor  a scalar that the
+---  loss of a mini-batch is a mean over; for micro-batches of what mixes its samples
 ---@field compile? table   options of mrt.compile
 
 -- The options of mrt.compile: those given, `accumulate` and `gradient_noise`.
@@ -54,7 +56,8 @@ end
 local step_defaults = { model = options.want "table",
   optimizer = options.want "table", loss = options.want "function",
   clip = options.of "number", accumulate = options.none,
-  gradient_noise = options.none, compile = options.of "table" }
+  gradient_noise = options.none, denominator = options.of "function",
+  compile = options.of "table" }
 
 local function new_step(o)
   if not options.is_callable(o.optimizer.parameters)
@@ -64,7 +67,8 @@ local function new_step(o)
   return mrt.compile(function(...)
     local loss = o.loss(o.model, ...)
     local params = o.optimizer:parameters()
-    local norm = o.optimizer:step(mrt.grad(loss, params), { clip = o.clip })
+    local how = o.denominator and { denominator = o.denominator(o.model, ...) } or nil
+    local norm = o.optimizer:step(mrt.grad(loss, params, how), { clip = o.clip })
     if o.clip then return loss, norm end
     return loss
   end, compile_options(o))
