@@ -67,6 +67,7 @@ return {
   } },
   { "what it prints", {
     { "NO_COLOR", "set: no colours" },
+    { "MRT_TRACEBACK", "full: an error shows mrt's own functions too, each by its line" },
     { "TERM", "dumb: no colours" },
     { "COLUMNS", "the width of help, where there is no terminal" },
   } },
