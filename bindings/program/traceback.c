@@ -51,9 +51,18 @@ static void add(const mrt_traceback *w, const char *text) {
   luaL_addstring(w->text, text);
 }
 
+/* Is this a function of the program's that mrt calls, by a name of its own? */
+static bool is_called_back(const mrt_traceback *w, int level,
+                           const lua_Debug *ar) {
+  lua_Debug caller;
+  if (is_c(ar) || is_ours(w, ar) || level + 1 >= w->end) return false;
+  look(w, level + 1, &caller);
+  return is_ours(w, &caller);
+}
+
 static void add_name(const mrt_traceback *w, int level, const lua_Debug *ar) {
   bool typed = !strcmp(ar->source, "=stdin") && level == w->end - 1;
-  if (*ar->namewhat) {
+  if (*ar->namewhat && !is_called_back(w, level, ar)) {
     add(w, strcmp(ar->namewhat, "global") ? ar->namewhat : "function");
     add(w, " '");
     add(w, ar->name);
