@@ -8,22 +8,16 @@
  * taken at once and then read as if typed, but for its tabs, which complete
  * nothing.
  *
- * The history file holds one line per entry, newlines within one being the
- * byte 31, and is appended to as entries come, so sessions side by side, or
- * killed, lose nothing.
- *
  * SPDX-License-Identifier: MIT */
 #include "edit.h"
+#include "history.h"
 #include "paste.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef MRT_LIBEDIT
@@ -31,8 +25,6 @@
 #include <locale.h>
 #include <wchar.h>
 #endif
-
-enum { NEWLINE = 31 }; /* within an entry of the history file */
 
 struct mrt_edit {
   char *buffer; /* the line read plainly */
@@ -238,35 +230,10 @@ static mrt_edit_result read_edited(mrt_edit *e, const char *prompt,
   return MRT_EDIT_LINE;
 }
 
-static void enter(mrt_edit *e, const char *entry) {
+static void enter(void *editor, const char *entry) {
+  mrt_edit *e = editor;
   HistEvent event;
   if (e->history) history(e->history, &event, H_ENTER, entry);
-}
-
-static void replace(char *text, char from, char to) {
-  while ((text = strchr(text, from))) *text++ = to;
-}
-
-/* A regular file, or NULL: a pipe would keep us waiting. */
-static FILE *open_regular(const char *path, int flags, const char *mode) {
-  struct stat st;
-  int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0600);
-  if (fd < 0) return NULL;
-  bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-  FILE *file = good ? fdopen(fd, mode) : NULL;
-  if (!file) close(fd);
-  return file;
-}
-
-static void load_history(mrt_edit *e, const char *path) {
-  FILE *file = open_regular(path, O_RDONLY, "r");
-  if (!file) return;
-  for (ssize_t n; (n = getline(&e->buffer, &e->room, file)) > 0;) {
-    if (e->buffer[n - 1] == '\n') e->buffer[n - 1] = 0;
-    replace(e->buffer, NEWLINE, '\n');
-    enter(e, e->buffer);
-  }
-  fclose(file);
 }
 
 static void close_libedit(mrt_edit *e) {
@@ -303,23 +270,9 @@ void mrt_edit_close(mrt_edit *e) {
   free(e);
 }
 
-static void make_folders(char *path) {
-  for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
-    *slash = 0;
-    mkdir(path, 0700);
-    *slash = '/';
-  }
-}
-
 bool mrt_edit_history(mrt_edit *e, const char *path) {
 #ifdef MRT_LIBEDIT
-  char copy[PATH_MAX];
-  size_t length = strlen(path);
-  if (!e->el || length >= sizeof copy) return false;
-  memcpy(copy, path, length + 1);
-  make_folders(copy);
-  load_history(e, path);
-  e->log = open_regular(path, O_WRONLY | O_CREAT | O_APPEND, "a");
+  if (e->el) e->log = mrt_edit_history_open(path, enter, e);
 #else
   (void)path;
 #endif
@@ -330,14 +283,7 @@ void mrt_edit_remember(mrt_edit *e, const char *entry) {
 #ifdef MRT_LIBEDIT
   enter(e, entry);
 #endif
-  char *line = e->log ? strdup(entry) : NULL;
-  if (!line) return;
-#ifdef MRT_LIBEDIT
-  replace(line, '\n', NEWLINE);
-#endif
-  fprintf(e->log, "%s\n", line);
-  fflush(e->log);
-  free(line);
+  if (e->log) mrt_edit_history_add(e->log, entry);
 }
 
 bool mrt_edit_drop(mrt_edit *e) {
