@@ -96,6 +96,13 @@ describe("the prompt", function()
     assert.matches(":nosuch", errors, 1, true)
   end)
 
+  it("describes locals by their public names, or their values", function()
+    local output = prompt("local nn = mrt.nn", "?nn.Linear", "local function f() end", "?f",
+      "local m = nn.Linear(2, 3)", "?m")
+    assert.matches("mrt.nn.Linear(inputs, outputs", output, 1, true)
+    assert.is_nil(output:find "nothing is known")
+  end)
+
   it("has mrt as a global, which scripts have not", function()
     assert.equal("table", prompt "type(mrt)")
     local _, output = shell(program .. " -e 'print(mrt)'")

@@ -24,6 +24,7 @@
 
 local ask = require "mrt.policy.ask"
 local core = require "mrt.core"
+local describe = require "mrt.util.describe"
 local format = require "mrt.util.format"
 local options = require "mrt.util.options"
 
@@ -54,13 +55,15 @@ local function of(name, roles)
     local o = options.read(name, given, { least = 65536 }, true)
     local least, message = format.read_bytes(o.least)
     if not least then core.fail("value", name, "option 'least': " .. message) end
-    return function(v)
+    return describe.name(function(v)
       return (not roles or roles[v.role]) and v.bytes >= least and "swap" or "keep"
-    end
+    end, function() return describe.options("policy." .. name, { least = o.least }) end)
   end
 end
 
-local function never() return "keep" end
+local never = describe.name(function() return "keep" end, function()
+  return "policy.swap.none()"
+end)
 
 --- Keep all in memory: nothing is swapped, within a budget neither.
 ---

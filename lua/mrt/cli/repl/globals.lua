@@ -12,14 +12,16 @@ local hints = require "mrt.util.hints"
 
 local globals = {}
 
-local noted, tested = {}, {}
+local noted, tested = {}, {} -- noted: a list, and a set
 
 --- Note from now on, unless somebody else watches the table of globals.
 function globals.watch()
   if getmetatable(_G) ~= nil then return end
   setmetatable(_G, { __index = function(_, name)
     local by = debug.getinfo(2, "S")
-    if by and by.source == "=stdin" and type(name) == "string" and not tested[name] then
+    if by and by.source == "=stdin" and type(name) == "string" and not tested[name]
+      and not noted[name] then
+      noted[name] = true
       noted[#noted + 1] = name
     end
     return nil
@@ -43,11 +45,7 @@ end
 --- The names noted since, each once.
 ---@return string[]
 function globals.take()
-  local list, seen = {}, {}
-  for _, name in ipairs(noted) do
-    if not seen[name] then list[#list + 1] = name end
-    seen[name] = true
-  end
+  local list = table.move(noted, 1, #noted, 1, {})
   noted = {}
   return list
 end

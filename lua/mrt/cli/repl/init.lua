@@ -26,6 +26,7 @@ A local variable lasts, as if all that is typed were one file.
 ---@field terminal table   functions of the program, see bindings/program/repl.c
 ---@field time boolean     report the time of each line
 ---@field chunks mrt.repl.Chunks
+---@field before string    the lines before the one being typed, of its chunk
 ---@field pending string[]  lines that came with the last one, not yet taken
 local Repl = {}
 Repl.__index = Repl
@@ -58,7 +59,9 @@ function Repl:complete_source(line)
   while true do
     local chunk, message = self.chunks:compile(line)
     if chunk or not message:find "<eof>$" then break end
+    self.before = line .. "\n"
     local more = self:read(_PROMPT2 or ">> ")
+    self.before = ""
     if not more then
       if more == false then self:remember(line) return nil end
       break
@@ -174,13 +177,16 @@ function Repl:command(name, argument)
   end
 end
 
--- `?x`: of a local its value, else what has the name.
+-- `?x`: of a local its value, by its public name if it has one; else what has the name.
 local function describe(self, topic)
-  local name = topic:match "^[%a_][%w_]*"
-  if name and self.chunks:get(name) and topic:find "^[%w_.]+$" then
+  local name, rest = topic:match "^([%a_][%w_]*)([%w_.:]*)$"
+  local exists, value = false, nil
+  if name then exists, value = self.chunks:get(name) end
+  local public = exists and require "mrt.cli.repl.library".name(value)
+  if exists and not public and not rest:find ":" then
     return self:evaluate(("help(%s);"):format(topic))
   end
-  return self:evaluate(("help(%q);"):format(topic))
+  return self:evaluate(("help(%q);"):format(public and public .. rest or topic))
 end
 
 --- Take one line, and those that belong to it. True when the prompt should end.
@@ -224,12 +230,13 @@ return function(terminal)
     colour = terminal.colour and not plain,
     time = false,
     chunks = new_chunks(),
+    before = "",
     pending = {},
   }, Repl)
   local path = history_path()
   if path then terminal.history(path) end
   terminal.complete = function(text)
-    return require "mrt.cli.repl.complete"(text, self.chunks, self:width())
+    return require "mrt.cli.repl.complete"(self.before .. text, self.chunks, self:width())
   end
   self:set_globals()
   if terminal.typed then print ":help tells about this prompt, ?name about a name" end
