@@ -158,18 +158,19 @@ static unsigned char on_down(EditLine *el, int key) {
   return (void)key, go(el, 1);
 }
 
+/* EL_ADDFN of el_set would copy its strings and lose them. */
 static void bind_keys(mrt_edit *e) {
-  el_set(e->el, EL_ADDFN, "mrt-up", "the line above", on_up);
-  el_set(e->el, EL_ADDFN, "mrt-down", "the line below", on_down);
+  el_wset(e->el, EL_ADDFN, L"mrt-up", L"the line above", on_up);
+  el_wset(e->el, EL_ADDFN, L"mrt-down", L"the line below", on_down);
   el_set(e->el, EL_BIND, "\\e[A", "mrt-up", NULL); /* the arrows, in the two */
   el_set(e->el, EL_BIND, "\\eOA", "mrt-up", NULL); /* modes of terminals */
   el_set(e->el, EL_BIND, "\\e[B", "mrt-down", NULL);
   el_set(e->el, EL_BIND, "\\eOB", "mrt-down", NULL);
-  el_set(e->el, EL_ADDFN, "mrt-paste", "take what is pasted", on_paste);
+  el_wset(e->el, EL_ADDFN, L"mrt-paste", L"take what is pasted", on_paste);
   el_set(e->el, EL_BIND, "\\e[200~", "mrt-paste", NULL);
   if (e->history) el_set(e->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
   if (!e->complete) return;
-  el_set(e->el, EL_ADDFN, "complete", "complete a name", on_tab);
+  el_wset(e->el, EL_ADDFN, L"complete", L"complete a name", on_tab);
   el_set(e->el, EL_BIND, "^I", "complete", NULL);
 }
 
