@@ -148,7 +148,7 @@ local function go(o, compiled, parts, evaluate)
     eval = evaluate, eval_every = o.eval_every or tenth(o),
     log = o.out and o.out .. "/log", snapshots = o.out and o.out .. "/snapshots",
     snapshot_every = o.snapshot_every or tenth(o), keep = o.keep, resume = o.resume,
-    on_step = o.on_step }
+    on_step = o.on_step, grad_norm = true }
 end
 
 local function summary_of(o, model, plan, found)

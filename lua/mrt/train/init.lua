@@ -22,8 +22,10 @@ local options = require "mrt.util.options"
 local log = require "mrt.train.log"
 local loop = require "mrt.train.loop"
 local mode = require "mrt.nn.mode"
+local picture = require "mrt.plan.report.svg"
 local progress = require "mrt.train.progress"
 local ring = require "mrt.train.ring"
+local save = require "mrt.plan.report.save"
 local snapshot = require "mrt.train.snapshot"
 local stop = require "mrt.train.stop"
 local together = require "mrt.communicator.sync"
@@ -206,7 +208,7 @@ local function open_log(o, plan, done, unit)
       parameters = o.model and o.model:count() } })
   if not run then core.fail("file", "train.run", message) end
   want(plan:save(o.log .. "/plan.html", { front = false }))
-  want(plan:save(o.log .. "/plan.svg"))
+  want(save.write(o.log .. "/plan.svg", picture(plan, { plain = true })))
   collectgarbage() -- what pages are made of is not to lie beside the steps
   core.trim()
   return run

@@ -204,6 +204,7 @@ tr.on td { background: #0072b222 }
 @media (max-width: 600px) {
 body { margin: 1em auto; padding: 0 .7em }
 table { display: block; overflow-x: auto } td:last-child:not(.n) { min-width: 11em }
+td, th { overflow-wrap: break-word; max-width: 16em }
 }
 @media (prefers-color-scheme: dark) {
 body { background: #1a1a1d; color: #ddd } td, th { border-color: #333 }

@@ -106,23 +106,27 @@ local function draw_blocks(out, values, most, count)
   end
 end
 
--- All blocks of a role as one path.
+-- All blocks of a role as one path, and the thin ones as another.
 local function draw_plain(out, values, wide, tall)
-  local paths, n = {}, markup.number
+  local paths, n = { [false] = {}, [true] = {} }, markup.number
   for _, v in ipairs(values) do
     if roles.in_arena[v.role] and v.bytes > 0 then
-      local path = paths[v.role] or {}
-      local width, height = math.max(wide * (v.last - v.first + 1), 0.3),
-        math.max(tall * v.bytes, 0.3)
-      path[#path + 1] = ("M%s %sh%sv-%sh-%sz"):format(n(blocks.x + wide * (v.first - 1)),
-        n(blocks.y + blocks.height - tall * v.offset), n(width), n(height), n(width))
-      paths[v.role] = path
+      local width = math.max(wide * (v.last - v.first + 1), 0.3)
+      local height = math.max(tall * v.bytes, 0.3)
+      local own = paths[math.min(width, height) < 2]
+      own[v.role] = own[v.role] or {}
+      table.insert(own[v.role], ("M%s %sh%sv-%sh-%sz"):format(n(blocks.x + wide * (v.first - 1)),
+        n(blocks.y + blocks.height - tall * v.offset), n(width), n(height), n(width)))
     end
   end
   for _, role in ipairs(roles.order) do
-    if paths[role] then
-      out[#out + 1] = ('<path class="block" fill="%s" d="%s"/>'):format(markup.colours[role],
-        table.concat(paths[role]))
+    for _, thin in ipairs { false, true } do
+      local own = paths[thin]
+      if own[role] then
+        out[#out + 1] = ('<path class="block%s" color="%s" fill="%s" d="%s"/>'):format(
+          thin and " thin" or "", markup.colours[role], markup.colours[role],
+          table.concat(own[role]))
+      end
     end
   end
 end
