@@ -108,7 +108,7 @@ local function value_of(expression, before)
   local results = table.pack(chunk())
   for i, x in ipairs(results) do
     local text = core.is_tensor(x) and tostring(x):gsub("^[%w_]+%[[%d,]*%]\n", "") or tostring(x)
-    results[i] = text:gsub("%s*\n%s*", " "):gsub("%[ ", "[")
+    results[i] = text:gsub("%s*\n%s*", " "):gsub("%[ ", "["):gsub("%s+", " ")
   end
   return table.concat(results, ", ")
 end

@@ -40,7 +40,7 @@ local op = core.op
 ---@field train table
 ---@field prune mrt.prune
 ---@field estimate mrt.estimate
----@field version string
+---@field version string  of the library, "0.1.0"
 local mrt = { version = core.info().version }
 
 -- ---- several tensors -------------------------------------------------------

@@ -139,6 +139,11 @@ collective("allgather", {})
 collective("broadcast", { root = options.of("integer", 0) })
 
 --- Give `a` to another rank, which calls recv.
+---
+---     world:send(x, { to = 1 })
+---
+--- Shapes: any shape.
+--- Raises: a rank that there is not; one that is gone.
 ---@param a mrt.Tensor|number[]
 ---@param o integer|{to: integer}  the rank
 function Communicator.send(comm, a, o)
@@ -148,6 +153,10 @@ function Communicator.send(comm, a, o)
 end
 
 --- Get what another rank sends.
+---
+---     local y = world:recv(mrt.zeros(4), { from = 0 })
+---
+--- Raises: a rank that there is not; one that is gone.
 ---@param like_this mrt.Tensor|number[]  of the shape and dtype that come; its
 ---  numbers are not read.  An array gives an array
 ---@param o integer|{from: integer}  the rank
@@ -161,6 +170,10 @@ function Communicator.recv(comm, like_this, o)
 end
 
 --- Return when all ranks have called it; not inside mrt.compile.
+---
+---     world:barrier()
+---
+--- Raises: a rank that is gone.
 function Communicator.barrier(comm)
   check("barrier", comm)
   outside "barrier"
@@ -172,6 +185,8 @@ end
 --- Make communicators of some of the ranks each.  All ranks call it.
 ---
 ---     local pair = comm:split(comm.rank // 2)
+---
+--- Raises: a color that is no integer.
 ---@param color integer  ranks of one color are together; negative: in none
 ---@param key? integer   they are ordered by it, then by rank; default: rank
 ---@return mrt.Communicator?
@@ -189,6 +204,10 @@ function Communicator.split(comm, color, key)
 end
 
 --- Return the bytes that this rank has given to others so far.
+---
+---     world:sent()
+---
+--- Raises: a communicator that is closed.
 ---@return integer
 function Communicator.sent(comm)
   check("sent", comm)
@@ -196,6 +215,8 @@ function Communicator.sent(comm)
 end
 
 --- Close it: what needs it raises from then on.  Else it lives as long as mrt.
+---
+---     world:close()
 function Communicator.close(comm)
   check("close", comm)
   core.communicator.close(comm.number)

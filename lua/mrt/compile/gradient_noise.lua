@@ -120,6 +120,7 @@ end
 --- The first gradient of this rank: of a micro-batch, or of all its rows.
 ---@param grads mrt.Tensor[]
 ---@param o mrt.GradOptions
+---@nodoc
 function Noise:part(grads, o)
   if self.seen then return end
   self.seen = true
@@ -134,6 +135,7 @@ function Noise:part(grads, o)
 end
 
 --- Of the whole batch, over all ranks.
+---@nodoc
 function Noise:grad(next, ys, xs, o)
   local dx = next(ys, xs, o)
   self.big = self.big or unscaled(trace.squares(dx) or squares_of(dx), o)
@@ -150,6 +152,7 @@ local function inverse_rows(now)
 end
 
 --- Both averages move on, if the step counts and has parts.
+---@nodoc
 function Noise:finish()
   local now, keep = self.trace, self.settings.decay
   if not self.big or not (now.parts or now.ranks) then return end
@@ -170,6 +173,7 @@ end
 --- loss that is a sum are as much larger as the batch is.
 ---@param sections integer
 ---@return table[] jobs  of accumulate.trace
+---@nodoc
 function Noise:totals(sections)
   local parts = self.plan.parts
   if not parts then return {} end
@@ -194,6 +198,7 @@ end
 
 --- What the steps so far tell; nil: nothing yet.
 ---@return mrt.GradientNoiseScale?
+---@nodoc
 function Noise:look()
   local noise, signal, weight = table.unpack(self.averages:totable())
   if weight == 0 then return nil end

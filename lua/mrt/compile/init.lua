@@ -209,6 +209,9 @@ end
 ---
 --- Raises: nothing fits that budget.  The function goes on within the one before; where
 --- a function gave it, Lua's warnings say so.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     step:budget "20MiB"
 ---@param bytes integer|string|false|fun(n: integer): integer|string|false|nil  "3GiB";
 ---  false: no budget
 function Compiled:budget(bytes)
@@ -217,11 +220,21 @@ function Compiled:budget(bytes)
 end
 
 --- Plan a call with these arguments, running nothing.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     step:plan(mrt.ones(3)):report()
+---
+--- Raises: what the trace raises; a budget that nothing fits.
 ---@param ... any  as for the call
 ---@return mrt.Plan
 function Compiled:plan(...) return self:plan_in(nil, ...) end
 
 --- Plan a call in `k` micro-batches, whatever the option `accumulate` says.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan_in(4, mrt.ones(8))
+---
+--- Raises: a batch that k does not divide.
 ---@param k integer?  nil: as many as the next step has
 ---@param ... any     as for the call
 ---@return mrt.Plan
@@ -243,6 +256,11 @@ end
 
 --- Run the plan of this call with a clock at every node, and leave variables and
 --- random numbers as they were; that takes a copy of what it updates.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local times = step:measure({ steps = 10 }, mrt.ones(3))
+---
+--- Raises: an option that there is not.
 ---@param o {rounds: integer, cpu: boolean?}  cpu: processor time
 ---@param ... any  as for the call
 ---@return table measured  total and call (seconds beside the nodes), runs (of
@@ -267,6 +285,8 @@ end
 --- updates is taken meanwhile.
 ---
 ---     print(step:profile(tokens, targets))
+---
+--- Raises: what the step raises.
 ---@param ... any  as for the call
 ---@return mrt.Profile
 function Compiled:profile(...)
@@ -283,6 +303,8 @@ end
 --- of the training: variables and random numbers stay as they were.
 ---
 ---     print(step:ranges(tokens, targets))
+---
+--- Raises: what the step raises.
 ---@param ... any  as for the call
 ---@return mrt.Ranges
 function Compiled:ranges(...)
@@ -314,6 +336,11 @@ compile.processor_time = false
 
 --- Return what a later process needs to go on where this function is now: its
 --- steps, and how far its random numbers have got.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local state = step:state()
+---
+--- Shapes: tensors of any shape.
 ---@return {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
 ---  good_steps: mrt.Tensor?, fp8: integer[]?}
 function Compiled:state()
@@ -325,6 +352,7 @@ end
 --- Make the variables that a state has and that are not here yet; `state` may
 --- have them without their numbers.
 ---@param state table
+---@nodoc
 function Compiled:expect_state(state)
   for _, t in ipairs(self.transforms) do
     if t.expect_state then t:expect_state(state) end
@@ -332,6 +360,9 @@ function Compiled:expect_state(state)
 end
 
 --- The scale of the loss before the next step; nil: the policy has none.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     step:loss_scale()
 ---@return number?
 function Compiled:loss_scale() return self.scaler and self.scaler.scale:item() end
 
@@ -354,6 +385,12 @@ end
 function Compiled:fp8() return self.options.delayed and self.options.delayed:look() end
 
 --- Go on from a state; set the random numbers (mrt.set_rng_state) before.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     step:load_state(step:state())
+---
+--- Shapes: tensors as state() gave them.
+--- Raises: a state of something else.
 ---@param state {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
 ---  good_steps: mrt.Tensor?, fp8: integer[]?}
 function Compiled:load_state(state)
@@ -408,6 +445,11 @@ local function new(fn, given)
 end
 
 --- Compile the same function anew with some options changed; false takes one away.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local small = step:with { memory = "20MiB" }
+---
+--- Raises: an option that there is not.
 ---@param changes mrt.CompileOptions
 ---@return mrt.Compiled
 function Compiled:with(changes)

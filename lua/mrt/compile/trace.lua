@@ -196,6 +196,10 @@ end
 --- Inside the trace: call `fn` among the transforms.  They begin from the inside
 --- to the outside and finish the other way, so that each lies within those that it
 --- calls: what one assigns as it finishes, those inside it still see.
+---
+---     trace:call(fn, x)
+---
+--- Raises: what the function raises.
 ---@param fn fun(...: any): any ...
 ---@param ... any
 ---@return table results  packed

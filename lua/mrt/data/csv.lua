@@ -32,6 +32,11 @@ end
 ---
 --- Returns nil: a field that is no number, by its place; an empty one too,
 --- unless `missing` says what stands for it.
+---
+---     table:numbers { "area", "price" }
+---
+--- Shapes: `[rows, columns]`.
+--- Raises: a column that there is not, a cell that is no number.
 ---@param columns? (integer|string)[]|integer|string  numbers from 1, or names
 ---@param given? {missing: number?}
 ---@return mrt.Tensor? numbers  `f32[rows, #columns]`
@@ -49,6 +54,10 @@ function Table:numbers(columns, given)
 end
 
 --- Read a column as strings.
+---
+---     table:texts "city"
+---
+--- Raises: a column that there is not.
 ---@param column integer|string
 ---@return string[]
 function Table:texts(column)
@@ -59,6 +68,10 @@ end
 --- order of `words`, as another table had them.
 ---
 --- Returns nil: a word that is not among `words`.
+---
+---     local ids, words = table:labels "city"
+---
+--- Raises: a column or a word that there is not.
 ---@param column integer|string
 ---@param words? string[]
 ---@return mrt.Tensor? labels  `i64[rows]`

@@ -10,6 +10,8 @@
 local files = require "mrt.data.files"
 local streams = require "mrt.data.stream"
 
+---@class mrt.data
+---@field idle table  what an iterator of `stream` may give: nothing yet
 return require "mrt.util.hints".attach("data", {
   text = require "mrt.data.text",
   tokens = require "mrt.data.tokens",

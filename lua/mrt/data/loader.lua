@@ -99,6 +99,10 @@ end
 
 --- Return the next mini-batch, for ever: after one epoch comes another, in
 --- another order.
+---
+---     local x, y = loader:next()
+---
+--- Shapes: `[batch,...]` of each column.
 ---@return mrt.Tensor ...
 function Loader:next()
   if self.position == self.batches then
@@ -115,6 +119,9 @@ end
 ---
 --- Where `next` has got to does not change.  Epochs are numbered from 0; the
 --- default is the one that `next` is in.
+---
+--- Shapes: `[batch,...]` of each column.
+--- Raises: an epoch below 1.
 ---@param number? integer
 ---@return fun(): mrt.Tensor ...
 function Loader:epoch(number)
@@ -127,6 +134,8 @@ end
 
 --- Return where `next` has got to, to go on from there later, in the middle of
 --- an epoch too: three integers, whatever the size of the data.
+---
+---     local state = loader:state()
 ---@return {epoch: integer, position: integer, seed: integer}
 function Loader:state()
   return { epoch = self.epochs, position = self.position, seed = self.seed }
@@ -135,6 +144,8 @@ end
 --- Go on from a state that `state` returned.
 ---
 --- Raises: a state that no loader of so many mini-batches can be in.
+---
+---     loader:load_state(state)
 ---@param state {epoch: integer, position: integer, seed: integer}
 function Loader:load_state(state)
   for _, name in ipairs { "epoch", "position", "seed" } do

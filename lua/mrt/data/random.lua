@@ -46,6 +46,8 @@ function random.new(seed)
 end
 
 --- Return 64 random bits.
+---
+---     mrt.data.random.new(1):bits() ~= nil  --> true
 ---@return integer
 function Random:bits()
   self.state = self.state + 0x9e3779b97f4a7c15
@@ -53,10 +55,16 @@ function Random:bits()
 end
 
 --- Return a float in [0, 1).
+---
+---     mrt.data.random.new(1):number() < 1  --> true
 ---@return number
 function Random:number() return (self:bits() >> 11) * 2.0 ^ -53 end
 
 --- Return an integer in [0, n).  The bias, n / 2^63, is below notice.
+---
+---     mrt.data.random.new(1):integer(10) < 10  --> true
+---
+--- Raises: n below 1.
 ---@param n integer
 ---@return integer
 function Random:integer(n)

@@ -37,12 +37,19 @@ end
 function Rows:__len() return self.shape[1] end
 
 --- Return the shape, or one size of it, as of a tensor.
+---
+---     rows:size(1)
+---
+--- Raises: a dimension that rows do not have.
 ---@param dim? integer
 function Rows:size(dim)
   if not dim then return table.move(self.shape, 1, #self.shape, 1, {}) end
   return self.shape[dim]
 end
 
+--- Return dtype and shape as text, as of tensors.
+---
+---     rows:type()
 ---@return string
 function Rows:type()
   return ("%s[%s]"):format(self.dtype, table.concat(self.shape, ","))
@@ -75,6 +82,11 @@ local function by_part(self, indices)
 end
 
 --- Read some rows, counted from 0, as a new tensor `[#indices, ...]`.
+---
+---     rows:read { 0, 5 }
+---
+--- Shapes: `[indices,...]`.
+--- Raises: a row that there is not.
 ---@param indices integer[]
 ---@return mrt.Tensor? tensor
 ---@return string? message
@@ -101,6 +113,7 @@ end
 --- Begin to read rows in the background that `read` will be asked for with the
 --- same indices; does not wait.
 ---@param indices integer[]
+---@nodoc
 function Rows:expect(indices)
   if #self.parts == 1 then
     return self.parts[1].source:expect(self.parts[1].array, indices)
@@ -111,6 +124,10 @@ function Rows:expect(indices)
 end
 
 --- Read all rows.
+---
+---     rows:tensor()
+---
+--- Shapes: `[rows,...]`.
 ---@return mrt.Tensor? tensor
 ---@return string? message
 ---@return string? code

@@ -162,6 +162,10 @@ end
 --- Raises what the source raises, or that it failed (it returned nil and a
 --- message); a row unlike those before it; a row whose window has been given out,
 --- unless `late` takes such rows.  Rows read before wait: ask again, or flush.
+---
+---     local x, y = stream:next()
+---
+--- Shapes: `[batch,...]` of each column.
 ---@return mrt.Tensor ...
 function Stream:next()
   while not self.closed[1] and not self.ended do read(self) end
@@ -170,6 +174,8 @@ end
 
 --- Return the oldest batch as far as it has come, without asking the source; nothing
 --- where no row waits.  What comes later of its window is another batch.
+---
+---     stream:flush()
 ---@return mrt.Tensor ...
 function Stream:flush()
   if not self.closed[1] then
@@ -182,6 +188,10 @@ function Stream:flush()
 end
 
 --- Iterate over what is left.
+---
+---     for x, y in stream:epoch() do end
+---
+--- Shapes: `[batch,...]` of each column.
 ---@return fun(): mrt.Tensor ...
 function Stream:epoch()
   return function() return self:next() end

@@ -140,6 +140,8 @@ end
 --- Return the ids of a text's symbols, from 0.
 ---
 --- Raises: a symbol that is not in the vocabulary.
+---
+---     text:encode "to be"
 ---@param s string
 ---@return integer[] ids
 function Text:encode(s)
@@ -160,6 +162,10 @@ function Text:encode(s)
 end
 
 --- Return the text of ids; it undoes `encode`.
+---
+---     text:decode { 0, 1 }
+---
+--- Raises: an id that there is not.
 ---@param ids integer[]
 ---@return string
 function Text:decode(ids)
@@ -182,6 +188,10 @@ local function part(self, first, last)
 end
 
 --- Cut the text in two, with one vocabulary.
+---
+---     local train, test = text:split(0.9)
+---
+--- Raises: a share outside of 0 to 1.
 ---@param share number  of the first part, in (0, 1)
 ---@return mrt.data.Text first
 ---@return mrt.data.Text second
@@ -198,6 +208,8 @@ end
 --- Make a loader of windows: see `data.windows`.
 ---
 --- Raises: a text too short for one mini-batch.
+---
+---     local loader = text:loader { context = 64, batch = 12 }
 ---@param given mrt.data.WindowOptions
 ---@return mrt.data.Loader
 function Text:loader(given)

@@ -20,6 +20,10 @@ local function part(self, first, last)
 end
 
 --- Cut the tokens in two.
+---
+---     local train, test = tokens:split(0.9)
+---
+--- Raises: a share outside of 0 to 1.
 ---@param share number  of the first part, in (0, 1)
 ---@return mrt.data.Tokens first
 ---@return mrt.data.Tokens second
@@ -35,6 +39,11 @@ local function moved(starts, by)
 end
 
 --- Read windows: `length` tokens from each start on, counted from 0.
+---
+---     tokens:read({ 0, 64 }, 64)
+---
+--- Shapes: `[starts, length]`.
+--- Raises: a place that there is not.
 ---@param starts integer[]
 ---@param length integer
 ---@return mrt.Tensor? windows  `[#starts, length]`
@@ -48,6 +57,8 @@ end
 --- Make a loader of windows: see `data.windows`.
 ---
 --- Raises: too few tokens for one mini-batch.
+---
+---     local loader = tokens:loader { context = 64, batch = 12 }
 ---@param given mrt.data.WindowOptions
 ---@return mrt.data.Loader
 function Tokens:loader(given)

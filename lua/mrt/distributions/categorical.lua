@@ -78,6 +78,8 @@ function Categorical:log_prob(x)
 end
 
 --- The same as rows with a 1 at the class.
+---
+---     mrt.distributions.OneHotCategorical(mrt.tensor{1.0, 1.0}):sample():sum()  --> 1
 ---@overload fun(probs: mrt.Tensor|table, logits?: mrt.Tensor): mrt.Distribution
 local OneHot = Distribution.class("OneHotCategorical", { "probs", "logits" })
 kinds.OneHotCategorical = OneHot

@@ -57,6 +57,10 @@ function Independent:entropy() return sum_last(self.base:entropy(), self.n) end
 
 --- Draw from one of several distributions of a kind: the last dimension of the batch of
 --- `component_distribution`, chosen by a Categorical.
+---
+---     local d = mrt.distributions
+---     local parts = d.Normal(mrt.tensor{-1.0, 1.0}, mrt.ones(2))
+---     d.MixtureSameFamily(d.Categorical(mrt.ones(2)), parts).mean  --> 0
 ---@overload fun(mixture: mrt.Distribution, component: mrt.Distribution): mrt.Distribution
 local Mixture = Distribution.class("MixtureSameFamily", { "mixture_distribution",
   "component_distribution" })

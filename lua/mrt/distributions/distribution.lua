@@ -32,6 +32,10 @@ local dtypes = core.dtypes()
 local classes = setmetatable({}, { __mode = "k" })
 
 --- Is this a distribution (of that name)?
+---
+---     mrt.distributions.Normal(0, 1):sample(2):type()
+---
+--- Raises: nothing; anything may be asked.
 ---@param value any
 ---@param name? string
 ---@return boolean
@@ -56,6 +60,7 @@ end
 ---@param name string
 ---@param names string[]  of the arguments, in their order
 ---@return table class
+---@nodoc
 function Distribution.class(name, names)
   local class = { name = name, fields = {} }
   class.__index = function(self, key)
@@ -106,6 +111,7 @@ local words = { positive = "more than 0", share = "0 to 1", count = "a whole num
 ---@param name string
 ---@param value any
 ---@param kind "any"|"positive"|"share"|"count"
+---@nodoc
 function Distribution.want(who, name, value, kind)
   if type(value) == "number" then
     if checks[kind](value) then return end
@@ -139,6 +145,7 @@ end
 ---@param o table           what they were given as
 ---@param kinds table<string, string>  by name, for Distribution.want
 ---@param names string[]    those of `kinds`, in the order of messages
+---@nodoc
 function Distribution.set(self, o, kinds, names)
   local who, dtype, list = self.name, "f32", {}
   for _, name in ipairs(names) do
@@ -164,6 +171,7 @@ end
 ---@param to_logits fun(p: mrt.Tensor): mrt.Tensor
 ---@param to_probs fun(x: mrt.Tensor): mrt.Tensor
 ---@param more? string[]  other parameters, whole numbers, which broadcast with them
+---@nodoc
 function Distribution.set_either(self, o, to_logits, to_probs, more)
   if (o.probs == nil) == (o.logits == nil) then
     argument.refuse(self.name, "either probs or logits wanted")
@@ -185,6 +193,7 @@ end
 ---@param self mrt.Distribution
 ---@param ... integer|integer[]
 ---@return integer[]
+---@nodoc
 function Distribution.extended(self, ...)
   local first, shape = (...), {}
   local given = type(first) == "table" and first or { ... }
@@ -202,6 +211,7 @@ end
 ---@param self mrt.Distribution
 ---@param x number
 ---@return mrt.Tensor
+---@nodoc
 function Distribution.constant(self, x)
   return op.full { shape = self.batch_shape, value = x, dtype = self.dtype }
 end
@@ -210,6 +220,7 @@ end
 ---@param self mrt.Distribution
 ---@param x mrt.Operand
 ---@return mrt.Tensor
+---@nodoc
 function Distribution.value(self, x)
   if type(x) == "number" then
     return op.full { shape = {}, value = x, dtype = self.dtype }
@@ -221,6 +232,7 @@ end
 ---@param self mrt.Distribution
 ---@param shape integer[]
 ---@return mrt.Tensor
+---@nodoc
 function Distribution.uniform(self, shape) return mrt.rand(shape, { dtype = self.dtype }) end
 
 -- ---- what all have -----------------------------------------------------------------
@@ -233,6 +245,10 @@ end
 
 --- Draw: `d:sample()`, `d:sample(10)`, `d:sample{10, 3}` -> that shape, then the batch's, then
 --- the event's.  No gradient goes through.
+---
+---     mrt.distributions.Normal(0, 1):sample(2):type()  --> f32[2]
+---
+--- Raises: sizes below 0.
 ---@param ... integer|integer[]
 ---@return mrt.Tensor
 function Distribution:sample(...) return self:rsample(...):detach() end
@@ -261,6 +277,10 @@ Distribution.cdf = lacks "cdf"
 Distribution.icdf = lacks "icdf"
 
 --- e to the entropy.
+---
+---     mrt.distributions.Categorical(mrt.tensor{1.0, 1.0}):perplexity()  --> 2
+---
+--- Shapes: `[...]` of the parameters.
 ---@return mrt.Tensor
 function Distribution:perplexity() return self:entropy():exp() end
 

@@ -21,6 +21,7 @@ local states = require "mrt.estimate.states"
 local transformer = require "mrt.estimate.transformer"
 
 ---@class mrt.estimate
+---@field dtypes table<string, integer>  bytes of an element, by dtype
 local estimate = {
   matmul = layers.matmul, linear = layers.linear, conv2d = layers.conv2d,
   layer = transformer.layer, activations = transformer.activations,

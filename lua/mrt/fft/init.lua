@@ -135,18 +135,6 @@ for name, f in pairs(several) do
   fft[all] = function(x, ...) return f(all, x, read(all, { "s", "dim", "norm" }, ...)) end
 end
 
---- As fft, along two dimensions (default the last two); also ifft2, rfft2, irfft2, of
---- which the last is that of real numbers.
----@class mrt.fft
----@field fft2 fun(x: mrt.Tensor, ...): mrt.Tensor   s: two sizes, dim, norm; or by name
----@field ifft2 fun(x: mrt.Tensor, ...): mrt.Tensor  ditto
----@field rfft2 fun(x: mrt.Tensor, ...): mrt.Tensor  ditto
----@field irfft2 fun(x: mrt.Tensor, ...): mrt.Tensor ditto
----@field fftn fun(x: mrt.Tensor, ...): mrt.Tensor   s, dim (default all), norm; or by name
----@field ifftn fun(x: mrt.Tensor, ...): mrt.Tensor  ditto
----@field rfftn fun(x: mrt.Tensor, ...): mrt.Tensor  ditto
----@field irfftn fun(x: mrt.Tensor, ...): mrt.Tensor ditto
-
 -- ---- frequencies -----------------------------------------------------------
 
 local function frequencies(who, half, ...)
@@ -167,7 +155,7 @@ end
 
 --- The frequencies of `fft`'s numbers: 0, 1, ... and then those below 0, over n d.
 ---
----     mrt.fft.fftfreq(4)  --> [0.00  0.25 -0.50 -0.25]
+---     mrt.fft.fftfreq(4)  --> [0.00 0.25 -0.50 -0.25]
 ---
 --- Raises: n below 1.
 ---@param ... any      n, d: the step between samples (default 1), dtype (default f32); or
@@ -205,7 +193,7 @@ end
 
 --- Put the frequency 0 in the middle.
 ---
----     mrt.fft.fftshift(mrt.fft.fftfreq(4), 1)  --> [-0.50 -0.25  0.00  0.25]
+---     mrt.fft.fftshift(mrt.fft.fftfreq(4), 1)  --> [-0.50 -0.25 0.00 0.25]
 ---
 --- Shapes: `[...]` -> the same.
 --- Raises: a dimension that x does not have.

@@ -127,6 +127,10 @@ local function part(self, list)
 end
 
 --- Put a share of the samples aside, chosen by the seed.
+---
+---     local train, test = data:split(0.9)
+---
+--- Raises: a share outside of 0 to 1.
 ---@param share number   from 0 to 1
 ---@param seed integer
 ---@return mrt.finetune.Data? rest     nil: one of both would be empty

@@ -43,6 +43,10 @@ local File = {}
 File.__index = File
 
 --- Return what is known of an array without reading it.
+---
+---     file:info "weight"
+---
+--- Raises: a name that there is not.
 ---@param name string
 ---@return {name: string, stored: string, dtype: string?, shape: integer[]}? info
 function File:info(name)
@@ -62,6 +66,10 @@ end
 --- Returns nil: a dtype that no tensor has; a file that has become shorter; a wrong
 --- checksum, of an npz member or of safetensors that mrt wrote.
 --- Raises: there is no such array.
+---
+---     file:read "weight"
+---
+--- Shapes: as the file has it.
 ---@param name string
 ---@return mrt.Tensor? tensor
 ---@return string? message
@@ -72,6 +80,8 @@ function File:read(name) return self.source:read(number(self, "read", name)) end
 ---
 --- Returns nil: as `read`.
 --- Raises: there is no such array.
+---
+---     file:verify "weight"
 ---@param name string
 ---@return true? done
 ---@return string? message
@@ -79,6 +89,8 @@ function File:read(name) return self.source:read(number(self, "read", name)) end
 function File:verify(name) return self.source:verify(number(self, "verify", name)) end
 
 --- Close the file; tensors that were read stay.
+---
+---     file:close()
 function File:close() self.source:close() end
 File.__close = File.close
 

@@ -77,7 +77,7 @@ end
 ---
 --- Raises (data): a is singular.
 ---
----     mrt.linalg.inv(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}})  --> [[0.50  0.00] [-0.00  0.25]]
+---     mrt.linalg.inv(mrt.tensor{{2.0, 0.0}, {0.0, 4.0}})  --> [[0.50 0.00] [-0.00 0.25]]
 ---@param a mrt.Tensor  `[..., n, n]`
 ---@return mrt.Tensor
 function solve.inv(a) return op.inverse(shape.square("inv", a)) end

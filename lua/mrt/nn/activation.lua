@@ -73,7 +73,7 @@ end
 
 --- A slope below 0 that is trained: one, or one for each channel, dimension 2.
 ---
----     nn.PReLU()(mrt.tensor{-1.0, 2.0})  --> [-0.25  2.00]
+---     nn.PReLU()(mrt.tensor{-1.0, 2.0})  --> [-0.25 2.00]
 ---@class mrt.nn.PReLU: mrt.nn.Module
 ---@field weight mrt.Tensor  `[num_parameters]`
 ---@overload fun(num_parameters?: integer, init?: number): mrt.nn.PReLU

@@ -30,6 +30,10 @@ end
 function Embedding:forward(ids) return self.weight:embedding(ids) end
 
 --- The product of vectors with each row: the head of a model that shares the table.
+---
+---     nn.Embedding(10, 4):logits(mrt.ones(2, 4)):type()  --> f32[2,10]
+---
+--- Raises: vectors of another width.
 ---@param x mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor   `[..., rows]`
 function Embedding:logits(x) return x:linear(self.weight) end

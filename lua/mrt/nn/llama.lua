@@ -139,6 +139,11 @@ function Llama:init(given)
 end
 
 --- What the head reads.
+---
+---     local model = nn.Llama { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     model:features(mrt.zeros({1, 4}, {dtype = "i64"})):type()  --> f32[1,4,32]
+---
+--- Raises: tokens that are no integers `[B,T]`, more of them than the context.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
 ---@param at? mrt.nn.CacheAt    goes on from what a cache has
 ---@return mrt.Tensor        `[B,T,dim]`
@@ -153,6 +158,11 @@ function Llama:features(tokens, at)
 end
 
 --- The logits of features.
+---
+---     local model = nn.Llama { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     model:logits(mrt.zeros(1, 4, 32)):type()  --> f32[1,4,65]
+---
+--- Raises: features of another width.
 ---@param features mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor          `[..., vocab]`
 function Llama:logits(features)
@@ -165,6 +175,11 @@ end
 function Llama:forward(tokens, at) return self:logits(self:features(tokens, at)) end
 
 --- Keys and values for so many samples and tokens, empty: for `at.cache`.
+---
+---     local model = nn.Llama { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     local cache = model:cache { batch = 1 }
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.nn.decoder.CacheOptions
 ---@return mrt.nn.decoder.Cache
 function Llama:cache(given)
@@ -176,6 +191,11 @@ function Llama:cache(given)
 end
 
 --- The loss without all logits at once: see nn.linear_cross_entropy.
+---
+---     local model = nn.Llama { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     model:loss(mrt.zeros({1, 4}, {dtype = "i64"}), mrt.zeros({1, 4}, {dtype = "i64"})):type()
+---
+--- Raises: tokens that are no integers `[B,T]`, more of them than the context.
 ---@param tokens mrt.Tensor   `[B,T]`
 ---@param targets mrt.Tensor  `[B,T]`
 ---@param given? mrt.LinearCrossEntropyOptions

@@ -24,7 +24,7 @@
 
 --- x, and below 0 negative_slope x.
 ---
----     nn.LeakyReLU(0.5)(mrt.tensor{-1.0, 2.0})  --> [-0.5  2.0]
+---     nn.LeakyReLU(0.5)(mrt.tensor{-1.0, 2.0})  --> [-0.5 2.0]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.LeakyReLU: mrt.nn.Module
@@ -121,7 +121,7 @@
 
 --- x / (1 + |x|).
 ---
----     nn.Softsign()(mrt.tensor{-1.0, 3.0})  --> [-0.50  0.75]
+---     nn.Softsign()(mrt.tensor{-1.0, 3.0})  --> [-0.50 0.75]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.Softsign: mrt.nn.Module
@@ -129,7 +129,7 @@
 
 --- x nearer to 0 by lambd, or 0.
 ---
----     nn.Softshrink()(mrt.tensor{-1.0, 0.2})  --> [-0.5  0.0]
+---     nn.Softshrink()(mrt.tensor{-1.0, 0.2})  --> [-0.5 0.0]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.Softshrink: mrt.nn.Module
@@ -137,7 +137,7 @@
 
 --- x where |x| > lambd, else 0.
 ---
----     nn.Hardshrink()(mrt.tensor{-1.0, 0.2})  --> [-1.0  0.0]
+---     nn.Hardshrink()(mrt.tensor{-1.0, 0.2})  --> [-1.0 0.0]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.Hardshrink: mrt.nn.Module
@@ -145,7 +145,7 @@
 
 --- x, at least min_val, at most max_val.
 ---
----     nn.Hardtanh()(mrt.tensor{-2.0, 0.5})  --> [-1.0  0.5]
+---     nn.Hardtanh()(mrt.tensor{-2.0, 0.5})  --> [-1.0 0.5]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.Hardtanh: mrt.nn.Module
@@ -175,29 +175,29 @@
 ---@class mrt.nn.Threshold: mrt.nn.Module
 ---@overload fun(threshold: number, value: number): mrt.nn.Threshold
 
---- e^x over their sum along a dimension, the last by default.
+--- e^x over their sum along a dimension.
 ---
----     nn.Softmax()(mrt.zeros(2, 4))
+---     nn.Softmax(-1)(mrt.zeros(2, 4)):type()  --> f32[2,4]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.Softmax: mrt.nn.Module
----@overload fun(dim?: integer): mrt.nn.Softmax
+---@overload fun(dim: integer): mrt.nn.Softmax
 
 --- Softmax of -x.
 ---
----     nn.Softmin()(mrt.zeros(2, 4))
+---     nn.Softmin(-1)(mrt.zeros(2, 4)):type()  --> f32[2,4]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.Softmin: mrt.nn.Module
----@overload fun(dim?: integer): mrt.nn.Softmin
+---@overload fun(dim: integer): mrt.nn.Softmin
 
---- The logarithm of softmax along a dimension, the last by default.
+--- The logarithm of softmax along a dimension.
 ---
----     nn.LogSoftmax()(mrt.zeros(2, 4))
+---     nn.LogSoftmax(-1)(mrt.zeros(2, 4)):type()  --> f32[2,4]
 ---
 --- Shapes: `[...]` -> the same.
 ---@class mrt.nn.LogSoftmax: mrt.nn.Module
----@overload fun(dim?: integer): mrt.nn.LogSoftmax
+---@overload fun(dim: integer): mrt.nn.LogSoftmax
 
 --- The first half of a dimension times the sigmoid of the second (Dauphin et al.,
 --- arXiv:1612.08083).

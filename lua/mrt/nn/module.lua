@@ -44,6 +44,10 @@ local function is_module(value)
 end
 
 --- Is this a class of modules, not a module?
+---
+---     nn.Module.is_class(nn.Linear)  --> true
+---
+--- Raises: nothing; anything may be asked.
 ---@param value any
 ---@return boolean
 function Module.is_class(value) return is_module(value) and not value._fields end
@@ -177,22 +181,45 @@ end
 
 --- List the parameters to train, in a reproducible order: what `mrt.grad` and
 --- optimizers take.  Frozen ones are left out.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     #model:parameters()  --> 4
+---
+--- Shapes: variables of any shape.
 ---@return mrt.Tensor[]
 function Module:parameters() return tensors(variables(self, false, false)) end
 
 --- Iterate over names and parameters, frozen ones included.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     for name, p in model:named_parameters() do print(name, p:type()) end
+---
+--- Shapes: variables of any shape.
 ---@return fun(): string?, mrt.Tensor?
 function Module:named_parameters() return each(variables(self, false, true)) end
 
 --- List the state that is not trained (running statistics).
+---
+---     #nn.BatchNorm(4):buffers()  --> 2
+---
+--- Shapes: variables of any shape.
 ---@return mrt.Tensor[]
 function Module:buffers() return tensors(variables(self, true, true)) end
 
 --- Iterate over names and modules, this one first under the name "".
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     for name, layer in model:modules() do print(name, layer.type) end
 ---@return fun(): string?, mrt.nn.Module?
 function Module:modules() return each(contents(self).modules) end
 
 --- Keep a variable that is state but not trained.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     model:register_buffer("steps", mrt.variable(mrt.zeros(1)))
+---
+--- Shapes: a variable of any shape.
+--- Raises: what is no variable.
 ---@param name string
 ---@param variable mrt.Tensor
 function Module:register_buffer(name, variable)
@@ -211,6 +238,11 @@ end
 
 --- Go into training mode, or into evaluation mode with `on` false.  Compiled
 --- functions are traced once per mode.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     model:train()
+---
+--- Raises: what is neither true nor false.
 ---@param on? boolean  default true
 ---@return mrt.nn.Module self
 function Module:train(on)
@@ -222,11 +254,19 @@ function Module:train(on)
 end
 
 --- Go into evaluation mode: dropout does nothing.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     model:eval()
 ---@return mrt.nn.Module self
 function Module:eval() return self:train(false) end
 
 --- Leave this module's parameters out of `parameters()`, or take them in again
 --- with `on` false.  Do so before the optimizer is made.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     model:freeze()
+---
+--- Raises: what is neither true nor false.
 ---@param on? boolean  default true
 ---@return mrt.nn.Module self
 function Module:freeze(on)
@@ -239,6 +279,12 @@ end
 -- ---- state -----------------------------------------------------------------
 
 --- Return all parameters and buffers by name.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local state = model:state()
+---     mrt.save("model.safetensors", state)
+---
+--- Shapes: variables of any shape.
 ---@return table<string, mrt.Tensor>
 function Module:state()
   local state = {}
@@ -251,6 +297,9 @@ end
 --- Set all parameters and buffers, all or none.
 ---
 --- Raises: a name that is missing, unknown, or has another shape.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     model:load_state(assert(mrt.load "model.safetensors"))
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.nn.Module self
 function Module:load_state(state)
@@ -263,6 +312,8 @@ end
 --- are traced again.  Buffers (running statistics) stay as they are.
 ---
 ---     model:to "bf16"
+---
+--- Raises: a dtype that there is not.
 ---@param dtype mrt.DType
 ---@return mrt.nn.Module self
 function Module:to(dtype)
@@ -278,10 +329,14 @@ end
 -- ---- printing --------------------------------------------------------------
 
 --- What stands between the parentheses when the module is printed.
+---
+---     nn.Linear(2, 3):describe()  --> 2, 3
 ---@return string
 function Module:describe() return "" end
 
 --- Count the numbers in all parameters.
+---
+---     nn.Linear(2, 3):count()  --> 9
 ---@return integer
 function Module:count()
   local count = 0

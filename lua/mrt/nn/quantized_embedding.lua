@@ -40,6 +40,11 @@ function QuantizedEmbedding:forward(ids)
 end
 
 --- The product of vectors with each row.
+---
+---     local table = nn.QuantizedEmbedding(nn.Embedding(10, 64))
+---     table:logits(mrt.ones(2, 64)):type()  --> f32[2,10]
+---
+--- Raises: vectors of another width.
 ---@param x mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor   `[..., rows]`
 function QuantizedEmbedding:logits(x) return self.rows(x) end

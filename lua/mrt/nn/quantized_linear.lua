@@ -104,6 +104,8 @@ function QuantizedLinear:init(linear, given)
 end
 
 --- Return the scale of each block.
+---
+---     nn.QuantizedLinear(nn.Linear(64, 8)):block_scales():type()  --> f32[8,1]
 ---@return mrt.Tensor  `[outputs, blocks]`
 function QuantizedLinear:block_scales()
   if not self.double then return self.scales end
@@ -112,6 +114,8 @@ function QuantizedLinear:block_scales()
 end
 
 --- Return the weights that the codes stand for.
+---
+---     nn.QuantizedLinear(nn.Linear(64, 8)):weights():type()  --> f32[8,64]
 ---@return mrt.Tensor  `[outputs, inputs]`
 function QuantizedLinear:weights()
   return self.codes:dequantize(self:block_scales(),
@@ -119,6 +123,8 @@ function QuantizedLinear:weights()
 end
 
 --- Return the bits that a weight takes, scales included.
+---
+---     nn.QuantizedLinear(nn.Linear(64, 8)):bits()  --> 4.5
 ---@return number
 function QuantizedLinear:bits()
   local bytes = 0

@@ -52,6 +52,8 @@ function TwoOfFourLinear:init(linear)
 end
 
 --- Return the weights as the layer that it was made of had them.
+---
+---     layer:weights():type()
 ---@return mrt.Tensor  `[outputs, inputs]`
 function TwoOfFourLinear:weights() return op.two_of_four_dense(self.values, self.codes) end
 

@@ -24,6 +24,8 @@ local compose = require "mrt.optim.compose"
 ---@field maximize? boolean      default false
 
 --- Make an ASGD optimizer.
+---
+---     local opt = optim.asgd(model:parameters())
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.ASGDOptions): mrt.Optimizer
 local asgd = Optimizer("asgd", { "ax" }, { lr = 0.01, lambd = 1e-4, alpha = 0.75, t0 = 1e6 })
 asgd.elementwise = true

@@ -51,6 +51,10 @@ end
 
 --- Move the averages towards the parameters: now, or in the step that is being
 --- compiled, after what it has done to them so far.
+---
+---     ema:update()
+---
+--- Raises: an option that there is not.
 ---@param given? {when: mrt.Tensor}  a bool scalar, false to leave all untouched
 function EMA:update(given)
   local when = options.read("ema:update", given, { when = options.of "tensor" }).when
@@ -63,6 +67,8 @@ end
 
 --- Put the averages in the place of the parameters and these in theirs; a
 --- second call puts them back.
+---
+---     ema:exchange()
 function EMA:exchange()
   self.exchanging = self.exchanging or mrt.compile(function()
     local before = {}
@@ -78,6 +84,10 @@ end
 
 --- Call `fn` while the parameters have the averages' values; they are put back
 --- if it fails too.
+---
+---     local loss = ema:apply(evaluate)
+---
+--- Raises: what the function raises; the parameters are back.
 ---@param fn fun(...): ...
 ---@param ... any  its arguments
 ---@return any ...  its results
@@ -91,6 +101,10 @@ function EMA:apply(fn, ...)
 end
 
 --- Return the state by name: "t", and "3" for the average of parameter 3.
+---
+---     local state = ema:state()
+---
+--- Shapes: as the parameters.
 ---@return table<string, mrt.Tensor>
 function EMA:state()
   local state = { t = self.t }
@@ -101,6 +115,8 @@ end
 --- Set the state, all or nothing.
 ---
 --- Raises: a name that is missing, unknown, or has another shape.
+---
+---     ema:load_state(state)
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.EMA self
 function EMA:load_state(state)

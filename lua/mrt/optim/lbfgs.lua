@@ -218,6 +218,9 @@ end
 ---       return value, table.unpack(mrt.grad(value, model:parameters()))
 ---     end)
 ---     opt:step(function() return loss(x, y) end)
+---
+--- Shapes: the loss is scalar.
+--- Raises: what the closure raises.
 ---@param closure fun(): mrt.Tensor, any  the loss; and perhaps its gradients, a list or one by
 ---  one.  It is called at several values of the parameters, and should draw nothing at random
 ---@return mrt.Tensor loss  as it was before
@@ -242,6 +245,8 @@ function LBFGS:step(closure)
 end
 
 --- Return the learning rate of the present step.
+---
+---     opt:rate()
 ---@return number
 function LBFGS:rate()
   local lr = self.lr
@@ -251,12 +256,20 @@ function LBFGS:rate()
 end
 
 --- List the parameters.
+---
+---     #opt:parameters()
+---
+--- Shapes: variables of any shape.
 ---@return mrt.Tensor[]
 function LBFGS:parameters() return self.params end
 
 -- ---- state -------------------------------------------------------------------
 
 --- Return the state by name.
+---
+---     local state = opt:state()
+---
+--- Shapes: variables of any shape.
 ---@return table<string, mrt.Tensor>
 function LBFGS:state()
   local state = { at = self.at, d = self.d, g = self.g }
@@ -267,6 +280,8 @@ end
 --- Set the state, all or nothing.
 ---
 --- Raises: a name that is missing, unknown, or has another shape.
+---
+---     opt:load_state(state)
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.LBFGS self
 function LBFGS:load_state(state)

@@ -30,6 +30,14 @@ local trace = require "mrt.compile.trace"
 
 local dtypes = core.dtypes()
 
+--- Make a class of optimizers: its name, the slots of state that a parameter has (each of
+--- its shape) and the defaults of its options; `update` is then written.
+---
+---     local Plain = optim.Optimizer("plain", {}, { lr = 0.1 })
+---     function Plain:update(p, g, _, at)
+---       p:assign(p - g * at.lr, { when = at.when })
+---     end
+---     local opt = Plain({ mrt.parameter(mrt.zeros(4)) })
 ---@class mrt.Optimizer
 ---@field lr number|mrt.Schedule  may be set at any time
 ---@field params mrt.Tensor[]     in the order of the gradients
@@ -131,6 +139,7 @@ end
 function Optimizer:init() end
 
 --- Raise unless the option `betas` is two numbers from 0 on, below 1.
+---@nodoc
 function Optimizer:check_betas()
   local betas = self.options.betas
   if type(betas) ~= "table" then
@@ -151,6 +160,7 @@ end
 
 --- Raise unless the option `state` says what state can be stored in.
 ---@param ... string  what there is beside "f32"
+---@nodoc
 function Optimizer:check_state(...)
   local given, known = self.options.state, { "f32", ... }
   for _, name in ipairs(known) do if name == given then return end end
@@ -160,6 +170,7 @@ end
 
 --- Raise unless the option `lazy` goes with how state is stored: in 8 bits elements
 --- beyond a row share a scale.
+---@nodoc
 function Optimizer:check_lazy()
   if self.options.lazy and self.options.state == "8bit" then
     core.fail("value", self.name, "lazy with state = 8bit, f32 or bf16 wanted")
@@ -188,6 +199,7 @@ end
 --- `m_scale`.  Parameters of fewer than 4096 elements keep f32.
 ---@param p mrt.Tensor
 ---@return (string|mrt.Slot)[]
+---@nodoc
 function Optimizer:slots_of(p)
   if not self.options then
     core.fail("value", "slots_of", "an optimizer wanted, got a class of them")
@@ -206,6 +218,9 @@ end
 --- what an optimizer's `slots` say is all there is to know.
 ---
 ---     optim.adamw:state_bytes({ w }, { state = "8bit" })
+---
+--- Shapes: parameters of any shape.
+--- Raises: an option that there is not.
 ---@param params mrt.Tensor[]  or what has their dtype, dim, size and numel
 ---@param given? table         options, as for an optimizer
 ---@return number bytes
@@ -238,11 +253,13 @@ end
 --- `elementwise = true` if it never does otherwise.
 ---@param _ mrt.Tensor  the parameter
 ---@return boolean
+---@nodoc
 function Optimizer:whole(_) return not self.elementwise or self.options.lazy or false end
 
 --- What parameters must have in common to be updated as one vector.
 ---@param p mrt.Tensor
 ---@return string
+---@nodoc
 function Optimizer:update_kind(p)
   local words = { tostring(self.group_of[p]), tostring(self:whole(p)) }
   for _, slot in ipairs(self:slots_of(p)) do
@@ -255,6 +272,7 @@ end
 --- Is some of a parameter's state rounded at random?
 ---@param p mrt.Tensor
 ---@return boolean
+---@nodoc
 function Optimizer:draws(p)
   for _, slot in ipairs(self:slots_of(p)) do
     if type(slot) == "table" and slot.dtype == "bf16" then return true end
@@ -267,6 +285,7 @@ end
 --- the same in whatever pieces parameters are updated.
 ---@param p mrt.Tensor
 ---@return integer
+---@nodoc
 function Optimizer:place(p)
   if not self.places then
     local kinds, at = {}, 0
@@ -287,10 +306,22 @@ function Optimizer:place(p)
 end
 
 --- List the parameters, in the order in which `step` takes gradients.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.adamw(model:parameters())
+---     #opt:parameters()  --> 4
+---
+--- Shapes: variables of any shape.
 ---@return mrt.Tensor[]
 function Optimizer:parameters() return self.params end
 
 --- Return the learning rate of the next update.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.adamw(model:parameters())
+---     opt:rate()
+---
+--- Raises: a group that there is not.
 ---@param group? mrt.Group
 ---@return number
 function Optimizer:rate(group)
@@ -421,6 +452,7 @@ Optimizer.step = core.front(Optimizer.step, nil, "step")
 --- of which nothing is computed.  nil: this kind cannot store it so, or does already.
 ---@param how "bf16"|"8bit"
 ---@return mrt.Optimizer?
+---@nodoc
 function Optimizer:stored(how)
   local o = {}
   for name, value in pairs(self.options) do o[name] = value end
@@ -440,6 +472,12 @@ function Optimizer:stored(how)
 end
 
 --- Return the state by name: "t", and "3.m" for slot `m` of parameter 3.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.adamw(model:parameters())
+---     local state = opt:state()
+---
+--- Shapes: variables of any shape.
 ---@return table<string, mrt.Tensor>
 function Optimizer:state()
   local state = { t = self.t }
@@ -452,6 +490,10 @@ end
 --- Set the state, all or nothing.
 ---
 --- Raises: a name that is missing, unknown, or has another shape.
+---
+---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+---     local opt = optim.adamw(model:parameters())
+---     opt:load_state(opt:state())
 ---@param state table<string, mrt.Tensor>
 ---@return mrt.Optimizer self
 function Optimizer:load_state(state)

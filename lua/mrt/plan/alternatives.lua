@@ -53,6 +53,7 @@ local seconds_in = { s = 1, m = 60, h = 3600, d = 86400 }
 --- Check a job and return its limit in seconds.
 ---@param job mrt.Job?
 ---@return {steps: integer, limit: number}?
+---@nodoc
 function Alternatives.read_job(job)
   if job == nil then return nil end
   local steps = type(job) == "table" and math.tointeger(job.steps)
@@ -133,6 +134,7 @@ end
 ---@param plan mrt.Plan
 ---@param o {budget: integer|string|{process: integer|string}|nil, job: mrt.Job?}
 ---@return mrt.Alternatives
+---@nodoc
 function Alternatives.of(plan, o)
   local step, size = plan.step_options, nil
   if not step then

@@ -7,7 +7,11 @@ local format = require "mrt.util.format"
 local options = require "mrt.util.options"
 local roles = require "mrt.plan.report.roles"
 
---- A finished plan.  Numbers are bytes; peak = persistent + transient +
+--- A finished plan: what a step takes, before it runs.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     step:plan(mrt.ones(3)).peak
+---  Numbers are bytes; peak = persistent + transient +
 --- outputs, and a run takes exactly that.
 ---@class mrt.Plan
 ---@field peak integer
@@ -57,6 +61,7 @@ Plan.__name = "mrt.Plan"
 ---@param name? string
 ---@param planning_us number
 ---@return mrt.Plan
+---@nodoc
 function Plan.new(core_plan, name, planning_us)
   -- a table is what combines the plans of micro-batches
   local combined = type(core_plan) == "table" and type(core_plan.info) == "function"
@@ -75,12 +80,20 @@ end
 --- the CPU, in the swap tier, where what it updates lies; or absent), accumulate
 --- (what sums are rounded to after each term; or absent), flops, bytes, time (predicted
 --- seconds), live.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:steps() > 0
 ---@return table[]
 function Plan:steps() return self.core:steps() end
 
 --- List the blocks of memory: kind, role, op, class, name, type, bytes, offset,
 --- first and last step, file, line.  The role is the kind, but weight, optimizer or
 --- buffer for a variable.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:values() > 0
 ---@return table[]
 function Plan:values()
   -- what is in pieces is read by what gathers it, which comes late
@@ -91,6 +104,10 @@ function Plan:values()
 end
 
 --- Return the bytes of variables and constants that are in memory already.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:here()
 ---@return integer
 function Plan:here()
   local bytes = 0
@@ -100,11 +117,19 @@ end
 
 --- List what each step reads, writes and could have overwritten: numbers of
 --- values.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:operands() > 0
 ---@return {reads: integer[], writes: integer[], overwritable: integer[]}[]
 function Plan:operands() return self.core:operands() end
 
 --- Return the bytes that the forward pass keeps for the backward pass: what
 --- policy.checkpoint.budget is about.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:kept()
 ---@return integer
 function Plan:kept() return require "mrt.plan.report.kept" (self) end
 
@@ -113,12 +138,20 @@ function Plan:kept() return require "mrt.plan.report.kept" (self) end
 --- the arena) and swapped (behind it), numbers of values, bytes, start, wait; and
 --- predicted seconds: time (of the copy alone), beside (of the steps between),
 --- stall (spent waiting for it); tier: the number among `plan:tiers()`.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:transfers()
 ---@return table[]
 function Plan:transfers() return self.core:transfers() end
 
 --- List what the plan takes of each swap tier, quickest first: its name, bytes,
 --- capacity (absent: nobody knows) and the bytes that a run copies, copied_out and
 --- copied_in.  The bytes add up to `plan.swapped`.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:tiers()
 ---@return {name: string, bytes: integer, capacity: integer?, copied_out: integer,
 ---  copied_in: integer}[]
 function Plan:tiers() return self.core:tiers() end
@@ -126,20 +159,36 @@ function Plan:tiers() return self.core:tiers() end
 --- Say what the plan does to take less memory: `recomputed`, how many nodes run
 --- again, and `recompute_time`, their predicted seconds; bytes that wait in the swap
 --- tier, of `activations` and of `variables`; the predicted `stall`; all as `text`.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:choices()
 ---@return mrt.Choices
 function Plan:choices() return require "mrt.plan.choices" (self) end
 
 --- Bytes that a budget must hold: the peak, and what the device's driver and libraries
 --- take beside it.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:needs() >= plan.peak
 ---@return integer
 function Plan:needs() return self.peak + math.floor(self.device.overhead) end
 
 --- Seconds that the last run spent waiting for copies.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:stalled()
 ---@return number
 function Plan:stalled() return self.core:stalled() end
 
 --- List the results that could not take the place of an input, and why: another
 --- consumer, the gradient reads it, ...
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:refused()
 ---@return mrt.Refusal[]
 function Plan:refused() return require "mrt.plan.report.refused" (self) end
 
@@ -148,6 +197,10 @@ function Plan:refused() return require "mrt.plan.report.refused" (self) end
 --- List the stages of the graph, in order: "traced" (as written, without what
 --- depends on gradients), "differentiated" (all of it), what each pass left, by
 --- its name, and "planned".
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:stages() > 0
 ---@return string[]
 function Plan:stages()
   local names = self.core:stages()
@@ -169,6 +222,12 @@ end
 --- Describe the graph after a stage, planning it again up to there.  Nodes read
 --- and write values by number; a value keeps its number through all stages, and
 --- `block` is its place among `plan:values()` once it has one.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:stage()
+---
+--- Raises: a stage that there is not.
 ---@param stage? string  of `plan:stages()`; default "planned"
 ---@return {nodes: table[], values: table[]}
 function Plan:stage(stage)
@@ -179,6 +238,12 @@ function Plan:stage(stage)
 end
 
 --- Return the graph after a stage as text, one node a line.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:graph()
+---
+--- Raises: a stage that there is not.
 ---@param stage? string  as for `plan:stage`, but "traced"; default "planned"
 ---@return string
 function Plan:graph(stage)
@@ -209,6 +274,8 @@ function Plan:largest(what, o) return require "mrt.plan.largest".of(self, what, 
 --- (`memory`), or the device's memory.
 ---
 ---     print(step:plan(tokens, targets):options{ budget = "512MiB" })
+---
+--- Raises: an option that there is not.
 ---@param o? {budget: integer|string|nil, job: mrt.Job?}
 ---@return mrt.Alternatives
 function Plan:options(o)
@@ -218,6 +285,10 @@ end
 
 --- Say in a few sentences what recomputing, swapping and micro-batches would gain
 --- here, and when one is not worth it.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:advice()
 ---@return string
 function Plan:advice() return require "mrt.plan.report.advice" (self) end
 
@@ -226,6 +297,10 @@ function Plan:advice() return require "mrt.plan.report.advice" (self) end
 --- Return the report as text: bytes by kind, nodes before and after each
 --- optimisation, the peak step, and the largest values alive there with the
 --- lines that made them.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     #plan:text() > 0
 ---@return string
 function Plan:text() return require "mrt.plan.report.text" (self) end
 
@@ -246,6 +321,12 @@ end
 --- Print the report, and how a dynamic caching pool would do over the same
 --- execution: peak, wasted bytes, allocator calls, microseconds (of planning,
 --- and of the simulation for the pool; these two differ from run to run).
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:report()
+---
+--- Raises: what is no file.
 ---@param out? file*  default standard output
 ---@return true? done
 ---@return string? message
@@ -262,6 +343,10 @@ end
 
 --- Print the execution step by step: the node, what is born, overwritten and
 --- dies, live bytes, free blocks.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     local plan = step:plan(mrt.ones(3))
+---     plan:walk()
 function Plan:walk()
   io.stdout:write(require "mrt.plan.report.walk" (self), "\n")
 end
@@ -283,6 +368,8 @@ local modules = { memory_viz = "snapshot", memory_viz_pickle = "snapshot_pickle"
 ---
 ---     plan:save "graph.svg"
 ---     plan:save("fused.graph.svg", {stage = "fuse"})
+---
+--- Raises: an ending that there is not; a file's faults are a message.
 ---@param path string
 ---@param given? {format: mrt.PlanFormat?, stage: string?, front: boolean?}  `stage` is one
 ---  of `plan:stages()`, for the graph; default "planned".  front = false: a page without
@@ -308,6 +395,8 @@ end
 ---
 ---     mrt.plan.compare{a, b, names = {"all", "shared"}, capacity = "6GiB"}
 ---       :save "both.svg"
+---
+--- Raises: what is no list of plans.
 ---@param given {names: string[]?, capacity: integer|string|nil, [integer]: mrt.Plan}
 ---@return mrt.Comparison
 function Plan.compare(given)

@@ -146,6 +146,8 @@ end
 --- Split the layers into k segments as equal as can be.
 ---
 ---     local c = policy.checkpoint.segments(4)
+---
+--- Raises: k below 1.
 ---@param k integer  segments; more than there are layers is as many
 ---@return mrt.Checkpoint
 function checkpoint.segments(k)

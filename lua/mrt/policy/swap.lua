@@ -77,14 +77,20 @@ function swap.none() return never end
 function asked.is_none(policy) return policy == never end
 
 --- Swap what the model or its gradient reads.
+---
+---     local s = policy.swap.weights()
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
 swap.weights = of("swap.weights", { weight = true })
 
 --- Swap what only updates read: moments.
+---
+---     local s = policy.swap.optimizer()
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
 swap.optimizer = of("swap.optimizer", { optimizer = true })
 
 --- Swap both.
+---
+---     local s = policy.swap.all()
 ---@type fun(o?: mrt.SwapOptions): mrt.SwapPolicy
 swap.all = of("swap.all")
 

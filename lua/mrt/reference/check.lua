@@ -67,16 +67,23 @@ local function says_errors(text)
     or text:find "string%? *message" ~= nil or text:find "is no error" ~= nil
 end
 
+-- Of what is called.
+local function lacking_of_call(entry, list)
+  local text = all_text(entry)
+  if not has_example(entry) then list[#list + 1] = "example" end
+  if mentions_tensors(entry) and not says_shapes(text) then list[#list + 1] = "shapes" end
+  if takes_anything(entry) and not says_errors(text) then list[#list + 1] = "errors" end
+end
+
 local function lacking(entry)
-  local list, text = {}, all_text(entry)
+  local list = {}
+  if entry.kind == "method" and entry.name:find ":forward$" then return list end -- its class's
   if shape.summary(entry) == "" and not (entry.kind == "type" and entry.comment) then
     list[1] = "text"
   end
   if callable[entry.kind] then
-    if not has_example(entry) then list[#list + 1] = "example" end
-    if mentions_tensors(entry) and not says_shapes(text) then list[#list + 1] = "shapes" end
-    if takes_anything(entry) and not says_errors(text) then list[#list + 1] = "errors" end
-  elseif entry.kind == "class" and not has_example(entry) then
+    lacking_of_call(entry, list)
+  elseif entry.kind == "class" and entry.value ~= nil and not has_example(entry) then
     list[#list + 1] = "example"
   end
   return list

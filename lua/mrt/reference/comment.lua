@@ -71,8 +71,16 @@ tags["return"] = function(c, rest)
   c.returns[#c.returns + 1] = { type = kind, name = name, text = trimmed(text) }
 end
 function tags.class(c, rest)
-  c.class, c.parents = rest:match "^([%w_.]+)%s*:?%s*(.*)$"
-  if c.parents == "" then c.parents = nil end
+  local name, tail = rest:match "^([%w_.]+)%s*:?%s*(.*)$"
+  local parents, more = {}, tail
+  repeat -- "mrt.make, mrt.derivatives  what it is"
+    local kind
+    kind, tail = types.split(more)
+    parents[#parents + 1] = kind ~= "" and kind or nil
+    more = tail:match "^,%s*(.*)$"
+  until not more
+  c.class, c.parents = name, parents[1] and table.concat(parents, ", ")
+  if trimmed(tail) ~= "" then c.text[#c.text + 1] = trimmed(tail) end
 end
 function tags.alias(c, rest)
   local name, tail = rest:match "^([%w_.]+)%s*(.*)$"
@@ -82,9 +90,11 @@ function tags.alias(c, rest)
   text = trimmed(text)
   if text ~= "" then c.text[#c.text + 1] = text end
 end
+function tags.type(c, rest) c.overloads[#c.overloads + 1] = (types.split(rest)) end
 function tags.overload(c, rest) c.overloads[#c.overloads + 1] = rest end
 function tags.operator(c, rest) c.operators[#c.operators + 1] = rest end
 function tags.private(c) c.private = true end
+function tags.nodoc(c) c.private = true end
 function tags.meta(c) c.meta = true end
 
 -- An alias goes on with lines of "| value".

@@ -149,6 +149,17 @@ function Declared:of_function(f)
   return path and self.places[path .. ":" .. line]
 end
 
+--- What is written above the line of a file that sets a name, which is no function's:
+--- `swap.all = of "swap.all"`.
+---@param path? string
+---@param key string
+---@return mrt.reference.Declaration?
+function Declared:of_name(path, key)
+  for _, d in ipairs(path and self.files[path].declarations or {}) do
+    if d.name and not d.params and d.name:match "[%w_]+$" == key then return d end
+  end
+end
+
 --- What is written above the line that makes a table, in the file that has a function
 --- of it, or above what is called when the table is.
 ---@param key string  the table's name there
@@ -158,7 +169,7 @@ function Declared:of_table(key, value)
   for _, method in next, value do
     local path = type(method) == "function" and path_of(self, method)
     for _, d in ipairs(path and self.files[path].declarations or {}) do
-      if d.name == key and not d.params then return d end
+      if (d.name == key or d.quoted == key) and not d.params then return d end
     end
   end
   local meta = getmetatable(value)

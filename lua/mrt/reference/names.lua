@@ -75,6 +75,14 @@ local function as_declaration(field, at)
       returns = {}, overloads = { field.type }, operators = {} } }
 end
 
+-- The file of a module: "plan/init.lua".
+local function file_of(self, name)
+  local path = name:gsub("^mrt%.?", ""):gsub("%.", "/")
+  local files = self.declared.files
+  return files[path .. "/init.lua"] and path .. "/init.lua" or files[path .. ".lua"]
+    and path .. ".lua" or nil
+end
+
 -- What is written about a function: above it; for what loops make, and operators, in a
 -- file of their own; or as a field.
 local function declaration_of(self, name, f, operator)
@@ -82,6 +90,7 @@ local function declaration_of(self, name, f, operator)
   if container == "Tensor" then container = "mrt.Tensor" end
   local declared = self.declared
   return declared:of_function(f) or declared.made[container .. "." .. key]
+    or declared:of_name(file_of(self, container), key)
     or operator and declared.made["mrt.Tensor." .. operator.name]
     or as_declaration(declared:field(container, key))
 end
@@ -159,17 +168,10 @@ end
 -- The class that a table is, by its name in the sources.
 local function class_of(self, name, value)
   local classes = self.declared.classes
-  local own = rawget(value, "type") or rawget(value, "name")
+  local own = rawget(value, "type") or rawget(value, "name") or rawget(value, "__name")
+  if classes[own] then return classes[own] end
   if classes[name] or type(own) ~= "string" then return classes[name] end
   return classes["mrt.nn." .. own] or classes["mrt." .. own]
-end
-
--- The file of a module: "plan/init.lua".
-local function file_of(self, name)
-  local path = name:gsub("^mrt%.?", ""):gsub("%.", "/")
-  local files = self.declared.files
-  return files[path .. "/init.lua"] and path .. "/init.lua" or files[path .. ".lua"]
-    and path .. ".lua" or nil
 end
 
 -- Is a table one that is called to make objects?
@@ -197,11 +199,18 @@ local function add_table(self, name, value)
   elseif class and rawget(value, "__index") then
     add_class(self, name, value, class)
   elseif makes_objects(self, name, value) then
-    local made = self.declared:of_table(name:match "[%w_]+$", value)
+    local key = name:match "[%w_]+$"
+    local made = self.declared:of_table(key, value)
+      or self.declared:of_name(file_of(self, name), key)
     add_declared(self, { name = name, kind = "class", value = value, methods = {} }, made)
     if not rawget(value, "__index") then walk(self, name, value) end
-  else
+  elseif file_of(self, name) or class then
     add_module(self, name, value)
+  else
+    local container, key = name:match "^(.*)%.([%w_]+)$"
+    add_declared(self, { name = name, kind = "value", value = value },
+      self.declared:of_name(file_of(self, container), key)
+        or as_declaration(self.declared:field(container, key)))
   end
 end
 

@@ -9,6 +9,7 @@ local comment = require "mrt.reference.comment"
 ---@field comment mrt.reference.Comment
 ---@field name? string      of the code below: "Linear", "Linear:forward", "mrt.cat"
 ---@field params? string[]  as declared
+---@field quoted? string    the first argument of what makes it: Distribution.class("Normal")
 ---@field file string       below the library's folder: "nn/linear.lua"
 ---@field line integer      of the code
 
@@ -68,7 +69,7 @@ local function read(path, below)
       local name, params = declared(line)
       for _, c in ipairs(comment.read(lines)) do
         list[#list + 1] = { comment = c, name = name, params = params, file = below,
-          line = number }
+          line = number, quoted = line:match '^%s*[%w_. ]+= [%w_.]+%s*%(?"([%w_]+)"' }
       end
       lines = {}
     end

@@ -41,7 +41,7 @@ function Tensor.relu6(x) return op.hardtanh(x, 0, 6) end
 
 --- x, and below 0 alpha (e^x - 1).
 ---
----     mrt.tensor{-1.0, 2.0}:elu()  --> [-0.6321  2.0000]
+---     mrt.tensor{-1.0, 2.0}:elu()  --> [-0.6321 2.0000]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: an alpha that is no number.
@@ -58,7 +58,7 @@ local selu = { alpha = 1.6732632423543772848170429916717,
 --- elu with the scale and alpha that keep mean 0 and variance 1 from layer to layer
 --- (Klambauer et al., arXiv:1706.02515).
 ---
----     mrt.tensor{-1.0, 2.0}:selu()  --> [-1.1113  2.1014]
+---     mrt.tensor{-1.0, 2.0}:selu()  --> [-1.1113 2.1014]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -66,7 +66,7 @@ function Tensor.selu(x) return op.elu(x, selu) end
 
 --- x, and below 0 alpha (e^(x / alpha) - 1) (Barron, arXiv:1704.07483).
 ---
----     mrt.tensor{-1.0, 2.0}:celu()  --> [-0.6321  2.0000]
+---     mrt.tensor{-1.0, 2.0}:celu()  --> [-0.6321 2.0000]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: alpha 0.
@@ -100,7 +100,7 @@ end
 --- Random slopes below 0, drawn from [lower, upper) for each element; their mean where
 --- training is false.
 ---
----     mrt.tensor{-1.0, 2.0}:rrelu()  --> [-0.2292  2.0000]
+---     mrt.tensor{-1.0, 2.0}:rrelu()  --> [-0.2292 2.0000]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: lower above upper.
@@ -143,7 +143,7 @@ end
 
 --- x - tanh x.
 ---
----     mrt.tensor{-1.0, 2.0}:tanhshrink()  --> [-0.2384  1.0360]
+---     mrt.tensor{-1.0, 2.0}:tanhshrink()  --> [-0.2384 1.0360]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor

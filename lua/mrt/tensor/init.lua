@@ -98,7 +98,7 @@ end
 --- Divide and round down; integers stay integers and must be below 2^53.
 --- Raises (value, data): integers by an integer 0.
 ---
----     mrt.tensor{-7, 7}:floor_divide(2)  --> [-4  3]
+---     mrt.tensor{-7, 7}:floor_divide(2)  --> [-4 3]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 ---@param y mrt.Operand

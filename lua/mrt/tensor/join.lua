@@ -119,10 +119,6 @@ local function at_least_3d(x)
   return at_least_2d(x):unsqueeze(-1)
 end
 
----@class mrt.join
----@field atleast_1d fun(...: mrt.Tensor|mrt.Tensor[]): mrt.Tensor ...
----@field atleast_2d fun(...: mrt.Tensor|mrt.Tensor[]): mrt.Tensor ...
----@field atleast_3d fun(...: mrt.Tensor|mrt.Tensor[]): mrt.Tensor ...
 at_least("atleast_1d", at_least_1d)
 at_least("atleast_2d", at_least_2d)
 at_least("atleast_3d", at_least_3d)

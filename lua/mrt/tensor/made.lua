@@ -168,7 +168,7 @@ function Tensor:addr(vec1, vec2, o) end
 
 --- Every one is.
 ---
----     mrt.tensor{{true, false}, {true, true}}:all(2)  --> [false  true]
+---     mrt.tensor{{true, false}, {true, true}}:all(2)  --> [false true]
 ---
 --- Shapes: `[...]` -> `[...]` without dim; scalar without one.
 --- Raises: a dimension that x does not have.
@@ -356,7 +356,7 @@ function Tensor:item() end
 
 --- Are both true, or not 0?
 ---
----     mrt.tensor{0, 2}:logical_and(mrt.tensor{1, 1})  --> [false  true]
+---     mrt.tensor{0, 2}:logical_and(mrt.tensor{1, 1})  --> [false true]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 --- Raises: shapes that do not broadcast.
@@ -366,7 +366,7 @@ function Tensor:logical_and(y) end
 
 --- Is one of them true, or not 0?
 ---
----     mrt.tensor{0, 2}:logical_or(mrt.tensor{0, 1})  --> [false  true]
+---     mrt.tensor{0, 2}:logical_or(mrt.tensor{0, 1})  --> [false true]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 --- Raises: shapes that do not broadcast.
@@ -655,3 +655,219 @@ function Tensor:view_as(other) end
 ---@param indices_or_sections integer|integer[]
 ---@return mrt.Tensor ...
 function Tensor:vsplit(indices_or_sections) end
+
+---@class mrt
+local mrt = {}
+
+--- Zeros of x's shape and dtype.
+---
+---     mrt.zeros_like(mrt.ones(2))  --> [0.0 0.0]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: what is no tensor, an option that there is not.
+---@param x mrt.Tensor
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function mrt.zeros_like(x, o) end
+
+--- Ones of x's shape and dtype.
+---
+---     mrt.ones_like(mrt.zeros(2))  --> [1.0 1.0]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: what is no tensor, an option that there is not.
+---@param x mrt.Tensor
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function mrt.ones_like(x, o) end
+
+--- Zeros of x's shape and dtype.
+---
+---     mrt.empty_like(mrt.ones(2)):type()  --> f32[2]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: what is no tensor, an option that there is not.
+---@param x mrt.Tensor
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function mrt.empty_like(x, o) end
+
+--- Uniform numbers in [0, 1) of x's shape and dtype.
+---
+---     mrt.rand_like(mrt.ones(2)):type()  --> f32[2]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: what is no tensor, an option that there is not.
+---@param x mrt.Tensor
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function mrt.rand_like(x, o) end
+
+--- Normal numbers of x's shape and dtype.
+---
+---     mrt.randn_like(mrt.ones(2)):type()  --> f32[2]
+---
+--- Shapes: `[...]` of x's shape.
+--- Raises: what is no tensor, an option that there is not.
+---@param x mrt.Tensor
+---@param o? {dtype: mrt.DType?}
+---@return mrt.Tensor
+function mrt.randn_like(x, o) end
+
+--- Tensors with at least one dimension.
+---
+---     mrt.atleast_1d(mrt.tensor(3)):type()  --> i64[1]
+---
+--- Shapes: scalar -> `[1]`.
+--- Raises: what is no tensor.
+---@param ... mrt.Tensor|mrt.Tensor[]
+---@return mrt.Tensor ...
+function mrt.atleast_1d(...) end
+
+--- Tensors with at least two dimensions.
+---
+---     mrt.atleast_2d(mrt.tensor{1, 2}):type()  --> i64[1,2]
+---
+--- Shapes: `[n]` -> `[1,n]`.
+--- Raises: what is no tensor.
+---@param ... mrt.Tensor|mrt.Tensor[]
+---@return mrt.Tensor ...
+function mrt.atleast_2d(...) end
+
+--- Tensors with at least three dimensions.
+---
+---     mrt.atleast_3d(mrt.tensor{1, 2}):type()  --> i64[1,2,1]
+---
+--- Shapes: `[n]` -> `[1,n,1]`.
+--- Raises: what is no tensor.
+---@param ... mrt.Tensor|mrt.Tensor[]
+---@return mrt.Tensor ...
+function mrt.atleast_3d(...) end
+
+--- Is it a tensor?
+---
+---     mrt.is_tensor(mrt.zeros(2))  --> true
+---
+--- Anything may be asked; it is no error.
+---@param value any
+---@return boolean
+function mrt.is_tensor(value) end
+
+--- Is it a variable: a tensor that can be assigned?
+---
+---     mrt.is_variable(mrt.variable(mrt.zeros(2)))  --> true
+---
+--- Anything may be asked; it is no error.
+---@param value any
+---@return boolean
+function mrt.is_variable(value) end
+
+--- Is a compiled function being traced?
+---
+---     mrt.tracing()  --> false
+---@return boolean
+function mrt.tracing() end
+
+--- Apply an operator that updates in place, by name: what optimizers of one's own are
+--- made of.
+---
+---     local average = mrt.variable(mrt.zeros(2))
+---     mrt.update("average", { average, mrt.ones(2), mrt.tensor(0.5, "f32") })
+---
+--- Shapes: `[...]` of one shape, as the operator's row says.
+--- Raises: an operator that there is not, inputs that do not fit.
+---@param name string
+---@param inputs mrt.Tensor[]
+---@param options? table
+function mrt.update(name, inputs, options) end
+
+---@class mrt.fft
+local fft = {}
+
+--- Transform complex numbers along two dimensions, by default the last two.
+---
+---     mrt.fft.fft2(mrt.ones(4, 4, 2)):type()  --> f32[4,4,2]
+---
+--- Shapes: `[..., 2]` -> the same.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.fft2(x, ...) end
+
+--- Transform complex numbers along several dimensions, by default all.
+---
+---     mrt.fft.fftn(mrt.ones(4, 4, 2)):type()  --> f32[4,4,2]
+---
+--- Shapes: `[..., 2]` -> the same.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.fftn(x, ...) end
+
+--- Transform complex numbers back along two dimensions, by default the last two.
+---
+---     mrt.fft.ifft2(mrt.ones(4, 4, 2)):type()  --> f32[4,4,2]
+---
+--- Shapes: `[..., 2]` -> the same.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.ifft2(x, ...) end
+
+--- Transform complex numbers back along several dimensions, by default all.
+---
+---     mrt.fft.ifftn(mrt.ones(4, 4, 2)):type()  --> f32[4,4,2]
+---
+--- Shapes: `[..., 2]` -> the same.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.ifftn(x, ...) end
+
+--- Transform real numbers along two dimensions, by default the last two.
+---
+---     mrt.fft.rfft2(mrt.ones(4, 4)):type()  --> f32[4,3,2]
+---
+--- Shapes: `[..., n]` -> `[..., n // 2 + 1, 2]`.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.rfft2(x, ...) end
+
+--- Transform real numbers along several dimensions, by default all.
+---
+---     mrt.fft.rfftn(mrt.ones(4, 4)):type()  --> f32[4,3,2]
+---
+--- Shapes: `[..., n]` -> `[..., n // 2 + 1, 2]`.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.rfftn(x, ...) end
+
+--- Transform back to real numbers along two dimensions, by default the last two.
+---
+---     mrt.fft.irfft2(mrt.ones(4, 3, 2)):type()  --> f32[4,4]
+---
+--- Shapes: `[..., n // 2 + 1, 2]` -> `[..., n]`.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.irfft2(x, ...) end
+
+--- Transform back to real numbers along several dimensions, by default all.
+---
+---     mrt.fft.irfftn(mrt.ones(4, 3, 2)):type()  --> f32[4,4]
+---
+--- Shapes: `[..., n // 2 + 1, 2]` -> `[..., n]`.
+--- Raises: dimensions that x does not have, a norm that there is not.
+---@param x mrt.Tensor
+---@param ... any  s: sizes, dim, norm; or by name
+---@return mrt.Tensor
+function fft.irfftn(x, ...) end

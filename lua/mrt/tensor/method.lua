@@ -88,7 +88,7 @@ function Tensor.byte(x) return x:to "u8" end
 
 --- As `to "bool"`: true where x is not 0.
 ---
----     mrt.tensor{0, 2}:bool()  --> [false  true]
+---     mrt.tensor{0, 2}:bool()  --> [false true]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor

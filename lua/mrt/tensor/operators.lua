@@ -134,7 +134,7 @@ function Tensor:abs() end
 
 --- y = -1, 0 or 1 as x < 0, x = 0, x > 0
 ---
----     mrt.tensor{-3, 0, 2}:sign()  --> [-1  0  1]
+---     mrt.tensor{-3, 0, 2}:sign()  --> [-1 0 1]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -230,7 +230,7 @@ function Tensor:erf() end
 
 --- y = largest integer <= x
 ---
----     mrt.tensor{-1.5, 1.5}:floor()  --> [-2.0  1.0]
+---     mrt.tensor{-1.5, 1.5}:floor()  --> [-2.0 1.0]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -238,7 +238,7 @@ function Tensor:floor() end
 
 --- y = smallest integer >= x
 ---
----     mrt.tensor{-1.5, 1.5}:ceil()  --> [-1.0  2.0]
+---     mrt.tensor{-1.5, 1.5}:ceil()  --> [-1.0 2.0]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -268,7 +268,7 @@ function Tensor:cast(dtype) end
 
 --- y = x without what follows the point
 ---
----     mrt.tensor{-1.5, 1.5}:trunc()  --> [-1.0  1.0]
+---     mrt.tensor{-1.5, 1.5}:trunc()  --> [-1.0 1.0]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -284,7 +284,7 @@ function Tensor:isfinite() end
 
 --- y = x is infinite
 ---
----     mrt.tensor{1, 1 / 0}:isinf()  --> [false  true]
+---     mrt.tensor{1, 1 / 0}:isinf()  --> [false true]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -330,7 +330,7 @@ function Tensor:minimum(y) end
 
 --- z = x equals y
 ---
----     mrt.tensor{1, 2}:eq(2)  --> [false  true]
+---     mrt.tensor{1, 2}:eq(2)  --> [false true]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 --- Raises: shapes that do not broadcast.
@@ -370,7 +370,7 @@ function Tensor:le(y) end
 
 --- z = x > y
 ---
----     mrt.tensor{1, 2}:gt(1)  --> [false  true]
+---     mrt.tensor{1, 2}:gt(1)  --> [false true]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 --- Raises: shapes that do not broadcast.
@@ -380,7 +380,7 @@ function Tensor:gt(y) end
 
 --- z = x >= y
 ---
----     mrt.tensor{1, 2}:ge(2)  --> [false  true]
+---     mrt.tensor{1, 2}:ge(2)  --> [false true]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 --- Raises: shapes that do not broadcast.
@@ -410,7 +410,7 @@ function Tensor:hypot(y) end
 
 --- z = |x| with the sign of y
 ---
----     mrt.tensor{1, 2}:copysign(mrt.tensor{-1, 1})  --> [-1.0  2.0]
+---     mrt.tensor{1, 2}:copysign(mrt.tensor{-1, 1})  --> [-1.0 2.0]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 --- Raises: shapes that do not broadcast.
@@ -636,7 +636,7 @@ function Tensor:erfinv() end
 
 --- y = ln |gamma(x)|
 ---
----     mrt.tensor{1, 5}:lgamma()  --> [-5.3291e-15  3.1781e+00]
+---     mrt.tensor{1, 5}:lgamma()  --> [-5.3291e-15 3.1781e+00]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -644,7 +644,7 @@ function Tensor:lgamma() end
 
 --- y = the derivative of ln gamma(x)
 ---
----     mrt.tensor{1, 2}:digamma()  --> [-0.5772  0.4228]
+---     mrt.tensor{1, 2}:digamma()  --> [-0.5772 0.4228]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -724,7 +724,7 @@ function Tensor:logaddexp2(y) end
 
 --- y = x, at least min_val, at most max_val
 ---
----     mrt.tensor{-2, 0.5}:hardtanh()  --> [-1.0  0.5]
+---     mrt.tensor{-2, 0.5}:hardtanh()  --> [-1.0 0.5]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: an option of another type.
@@ -739,7 +739,7 @@ function Tensor:hardtanh(min_val, max_val) end
 
 --- y = x where x > 0, else negative_slope x
 ---
----     mrt.tensor{-1.0, 2.0}:leaky_relu(0.1)  --> [-0.1  2.0]
+---     mrt.tensor{-1.0, 2.0}:leaky_relu(0.1)  --> [-0.1 2.0]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: an option of another type.
@@ -753,7 +753,7 @@ function Tensor:leaky_relu(negative_slope) end
 
 --- y = x nearer to 0 by lambd, or 0
 ---
----     mrt.tensor{-1, 0.2}:softshrink()  --> [-0.5  0.0]
+---     mrt.tensor{-1, 0.2}:softshrink()  --> [-0.5 0.0]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: lambd below 0.
@@ -767,7 +767,7 @@ function Tensor:softshrink(lambd) end
 
 --- y = x where |x| > lambd, else 0
 ---
----     mrt.tensor{-1, 0.2}:hardshrink()  --> [-1.0  0.0]
+---     mrt.tensor{-1, 0.2}:hardshrink()  --> [-1.0 0.0]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: an option of another type.
@@ -794,7 +794,7 @@ function Tensor:threshold(threshold, value) end
 
 --- y = x hardsigmoid(x)
 ---
----     mrt.tensor{-1.0, 2.0}:hardswish()  --> [-0.3333  1.6667]
+---     mrt.tensor{-1.0, 2.0}:hardswish()  --> [-0.3333 1.6667]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -810,7 +810,7 @@ function Tensor:hardsigmoid() end
 
 --- y = x tanh(log(1 + e^x))
 ---
----     mrt.tensor{-1.0, 2.0}:mish()  --> [-0.3034  1.9440]
+---     mrt.tensor{-1.0, 2.0}:mish()  --> [-0.3034 1.9440]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -826,7 +826,7 @@ function Tensor:logsigmoid() end
 
 --- y = x / (1 + |x|)
 ---
----     mrt.tensor{-1.0, 3.0}:softsign()  --> [-0.50  0.75]
+---     mrt.tensor{-1.0, 3.0}:softsign()  --> [-0.50 0.75]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -837,7 +837,7 @@ function Tensor:softsign() end
 
 --- y = x P(x), P the normal distribution function
 ---
----     mrt.tensor{-1.0, 2.0}:gelu()  --> [-0.1587  1.9545]
+---     mrt.tensor{-1.0, 2.0}:gelu()  --> [-0.1587 1.9545]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: a word that is neither "none" nor "tanh".
@@ -848,7 +848,7 @@ function Tensor:gelu(approximate) end
 
 --- y = x / (1 + e^-x)
 ---
----     mrt.tensor{-1.0, 2.0}:silu()  --> [-0.2689  1.7616]
+---     mrt.tensor{-1.0, 2.0}:silu()  --> [-0.2689 1.7616]
 ---
 --- Shapes: `[...]` of x's shape.
 ---@return mrt.Tensor
@@ -1396,7 +1396,7 @@ function Tensor:paged_attention(k, v, table, lengths, bias, segments_q, segments
 
 --- y with x y = 1, of square matrices
 ---
----     mrt.tensor{{2.0, 0.0}, {0.0, 4.0}}:inverse()  --> [[0.50  0.00] [-0.00  0.25]]
+---     mrt.tensor{{2.0, 0.0}, {0.0, 4.0}}:inverse()  --> [[0.50 0.00] [-0.00 0.25]]
 ---
 --- Shapes: `[..., n, n]` -> the same.
 --- Raises: matrices that are not square; at the run, one that has no inverse.

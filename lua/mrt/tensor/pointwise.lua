@@ -117,7 +117,7 @@ end
 --- The rest of a division rounded towards 0: the sign is x's, as of math.fmod.
 --- Raises (value, data): integers by an integer 0.
 ---
----     mrt.tensor{-7, 7}:fmod(3)  --> [-1  1]
+---     mrt.tensor{-7, 7}:fmod(3)  --> [-1 1]
 ---
 --- Shapes: `[...]` of what x and y broadcast to.
 ---@param y mrt.Operand
@@ -269,7 +269,7 @@ function Tensor.clamp_min(x, min) return Tensor.clamp(x, min) end
 
 --- Bound every element from above.
 ---
----     mrt.tensor{-1, 5}:clamp_max(3)  --> [-1  3]
+---     mrt.tensor{-1, 5}:clamp_max(3)  --> [-1 3]
 ---
 --- Shapes: `[...]` of x's shape.
 --- Raises: no bound.

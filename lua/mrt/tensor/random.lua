@@ -44,10 +44,6 @@ function drawn.full_like(x, fill_value, o)
   return make.full(x:get_shape(), o.fill_value, { dtype = dtype })
 end
 
----@class mrt.make
----@field rand_like fun(x: mrt.Tensor, o?: {dtype: mrt.DType?}): mrt.Tensor
----@field randn_like fun(x: mrt.Tensor, o?: {dtype: mrt.DType?}): mrt.Tensor
----@field empty_like fun(x: mrt.Tensor, o?: {dtype: mrt.DType?}): mrt.Tensor  zeros
 for name, f in pairs { rand_like = make.rand, randn_like = make.randn, empty_like = make.zeros } do
   drawn[name] = function(x, o)
     o = read(name, { "dtype" }, o)
@@ -88,7 +84,7 @@ function drawn.empty(...) return make.zeros(...) end
 
 --- `steps` numbers whose logarithms are evenly spaced, base ^ start to base ^ stop.
 ---
----     mrt.logspace(0, 2, 3)  --> [ 1.0  10.0 100.0]
+---     mrt.logspace(0, 2, 3)  --> [ 1.0 10.0 100.0]
 ---
 --- Shapes: -> `[steps]`.
 --- Raises: steps below 0.

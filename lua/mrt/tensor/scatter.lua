@@ -183,7 +183,7 @@ end
 --- Add along `dim` at 0-based positions: for dim 1 of two,
 --- `y[index[i][j]][j] = x[..][j] + src[i][j] + ...`.
 ---
----     mrt.zeros(3):scatter_add(1, mrt.tensor{0, 0}, mrt.tensor{5.0, 7.0})  --> [12.0  0.0  0.0]
+---     mrt.zeros(3):scatter_add(1, mrt.tensor{0, 0}, mrt.tensor{5.0, 7.0})  --> [12.0 0.0 0.0]
 ---
 --- Raises: an index of another rank; at the run, one outside.
 ---@param dim integer
@@ -381,7 +381,7 @@ end
 --- Combine slices of `source` with those of x, as scatter_reduce does elements.
 ---
 ---     mrt.ones(3):index_reduce(1, mrt.tensor{0, 0}, mrt.tensor{2.0, 5.0}, "prod")
----     --> [10.0  1.0  1.0]
+---     --> [10.0 1.0 1.0]
 ---
 --- Shapes: x `[..., n, ...]`, ids `[k]`, source `[..., k, ...]`.
 --- Raises: a way that there is not; at the run, an id outside.

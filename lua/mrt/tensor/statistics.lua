@@ -222,7 +222,7 @@ end
 --- Covariance of variables that are the rows of x `[V, n]`: `[V, V]`; of one variable, a
 --- number.
 ---
----     mrt.tensor{{1.0, 2.0, 3.0}, {3.0, 2.0, 1.0}}:cov()  --> [[1.0 -1.0] [-1.0  1.0]]
+---     mrt.tensor{{1.0, 2.0, 3.0}, {3.0, 2.0, 1.0}}:cov()  --> [[1.0 -1.0] [-1.0 1.0]]
 ---
 --- Raises: more than two dimensions.
 ---@param correction? integer|{correction: integer?}  divides by n - correction; default 1

@@ -9,6 +9,8 @@
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 
+---@class mrt.text
+---@field none table  the null of JSON, and of templates
 local text = {}
 
 -- Raises unless there are a template and a list.

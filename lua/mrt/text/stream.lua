@@ -41,6 +41,8 @@ end
 --- Take one more id; return the text that is certain now, maybe "".
 ---
 --- Raises: there is no such id.
+---
+---     io.write(stream:push(id))
 ---@param id integer
 ---@return string
 function Stream:push(id)
@@ -56,6 +58,8 @@ function Stream:push(id)
 end
 
 --- Return what is left: the text of tokens that end within a character.
+---
+---     io.write(stream:finish())
 ---@return string
 function Stream:finish()
   local text = self.core:decode(self.ids, false)

@@ -51,6 +51,8 @@ local function read(who, o) return options.read(who, o, encoding) end
 ---
 --- Raises: a text that cannot be encoded: a character that is not in the vocabulary, which has
 --- nothing for what it does not know.
+---
+---     tokenizer:encode "Hello"
 ---@param text string
 ---@param o? mrt.text.EncodeOptions
 ---@return integer[] ids
@@ -60,6 +62,10 @@ function Tokenizer:encode(text, o)
 end
 
 --- Return the ids of a text as a string, 32 bits each.
+---
+---     tokenizer:pack "Hello"
+---
+--- Raises: what is no text.
 ---@param text string
 ---@param o? mrt.text.EncodeOptions
 ---@return string
@@ -71,6 +77,8 @@ end
 --- Return the text of ids.
 ---
 --- Raises: there is no such id.
+---
+---     tokenizer:decode { 9906 }
 ---@param ids integer[]
 ---@param o? {skip_special: boolean?}  leave out special tokens: default false
 ---@return string
@@ -80,6 +88,10 @@ end
 
 --- Begin to decode ids one by one: `stream:push(id)` returns the text that is certain by then
 --- (whole UTF-8 characters), `stream:finish()` the rest.
+---
+---     local stream = tokenizer:stream()
+---
+--- Raises: an option that there is not.
 ---@param o? {skip_special: boolean?}  leave out special tokens: default true
 ---@return mrt.text.Stream
 function Tokenizer:stream(o)
@@ -87,16 +99,28 @@ function Tokenizer:stream(o)
 end
 
 --- Return the id of a token as its file names it; nil: there is no such.
+---
+---     tokenizer:id "<|endoftext|>"
+---
+--- Raises: what is no text.
 ---@param token string
 ---@return integer?
 function Tokenizer:id(token) return self.core:id(token) end
 
 --- Return the name of a token; nil: there is no such.
+---
+---     tokenizer:token(0)
+---
+--- Raises: what is no integer.
 ---@param id integer
 ---@return string?
 function Tokenizer:token(id) return self.core:token(id) end
 
 --- Is this a special token?
+---
+---     tokenizer:is_special(0)
+---
+--- Raises: what is no integer.
 ---@param id integer
 ---@return boolean
 function Tokenizer:is_special(id) return self.core:special(id) end
@@ -135,6 +159,10 @@ end
 --- `special = false`, for templates write bos themselves.
 ---
 --- Returns nil: there is no template, or it does not take these messages.
+---
+---     tokenizer:chat { { role = "user", content = "Hello" } }
+---
+--- Raises: what is no list; what the template refuses is a message.
 ---@param messages mrt.ChatMessage[]
 ---@param o? mrt.text.ChatOptions
 ---@return string? text
@@ -148,6 +176,10 @@ function Tokenizer:chat(messages, o)
 end
 
 --- As `chat`, and which bytes of the text the assistant speaks (`mrt.text.chat_spans`).
+---
+---     local ids, spans = tokenizer:chat_spans(messages)
+---
+--- Raises: what is no list; what the template refuses is a message.
 ---@param messages mrt.ChatMessage[]
 ---@param o? mrt.text.ChatOptions
 ---@return string? text

@@ -159,6 +159,8 @@ end
 --- Save the run as it is after a step, and forget the oldest snapshots.  Of several
 --- ranks all call it, and return when the file is there; what a part raises on one of
 --- them all raise, and no file is written.
+---
+---     snapshots:save(100)
 ---@param step integer
 ---@return string? path
 ---@return string? message  a full disk, a folder that is gone
@@ -268,6 +270,8 @@ end
 --- what `expect_state` has made.  And what a part's `load_state` raises: then some parts
 --- are as in the snapshot, variables among them, and others as they were; such a run is
 --- not saved (`save` raises) before a load has come to its end.
+---
+---     snapshots:load "runs/one/step-100.snapshot"
 ---@param path string
 ---@return integer? step
 ---@return string? message  the file cannot be read

@@ -41,8 +41,8 @@ local options = require "mrt.util.options"
 ---@field batch integer
 ---@field length integer
 ---@field dtype mrt.DType
----@field layers {keys: mrt.Tensor, values: mrt.Tensor, short: mrt.nn.decoder.Short?}[]
----@field shorts mrt.nn.decoder.Short[]  of layers that keep less, by their windows
+---@field layers {keys: mrt.Tensor, values: mrt.Tensor, short: table?}[]
+---@field private shorts mrt.nn.decoder.Short[]  of layers that keep less, by their windows
 ---@field switch? integer  rows that become longer are to be read anew: rotary.switch
 
 ---@class mrt.nn.decoder.Short  layers that keep a window
@@ -78,6 +78,7 @@ end
 ---@param layers mrt.nn.decoder.CacheLayer[]
 ---@param given mrt.nn.decoder.CacheOptions
 ---@return mrt.nn.decoder.Cache
+---@nodoc
 function Cache.new(layers, given)
   local o = options.read("cache", given, { batch = 1, length = options.want "size",
     dtype = "f32", slack = options.of "size" })
@@ -104,6 +105,7 @@ end
 ---@param layers mrt.nn.decoder.CacheLayer[]
 ---@param given? mrt.nn.decoder.CacheOptions
 ---@return mrt.nn.decoder.Cache
+---@nodoc
 function Cache.beside(model, layers, given)
   local o = options.read("cache", given, { batch = 1,
     length = options.of("size", model.context), dtype = options.of "string",

@@ -157,6 +157,11 @@ local function embed(self, tokens, positions)
 end
 
 --- What the head reads.
+---
+---     local model = nn.Decoder { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     model:features(mrt.zeros({1, 4}, {dtype = "i64"})):type()  --> f32[1,4,32]
+---
+--- Raises: tokens that are no integers `[B,T]`, more of them than the context.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
 ---@param at? mrt.nn.DecoderAt
 ---@return mrt.Tensor        `[B,T,dim]`
@@ -169,6 +174,11 @@ function Decoder:features(tokens, at)
 end
 
 --- The logits of features.
+---
+---     local model = nn.Decoder { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     model:logits(mrt.zeros(1, 4, 32)):type()  --> f32[1,4,65]
+---
+--- Raises: features of another width.
 ---@param features mrt.Tensor  `[..., dim]`
 ---@return mrt.Tensor          `[..., vocab]`
 function Decoder:logits(features)
@@ -187,6 +197,11 @@ end
 
 --- Keys and values for so many samples and tokens, empty: for the option `cache` of
 --- `features`.
+---
+---     local model = nn.Decoder { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     local cache = model:cache { batch = 1 }
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.nn.decoder.CacheOptions  length: default `context`; dtype: default that
 ---  of the weights
 ---@return mrt.nn.decoder.Cache
@@ -204,6 +219,11 @@ end
 ---@field at? mrt.nn.DecoderAt
 
 --- The loss without all logits at once: see nn.linear_cross_entropy.
+---
+---     local model = nn.Decoder { vocab = 65, dim = 32, layers = 1, heads = 4, context = 16 }
+---     model:loss(mrt.zeros({1, 4}, {dtype = "i64"}), mrt.zeros({1, 4}, {dtype = "i64"})):type()
+---
+--- Raises: tokens that are no integers `[B,T]`, more of them than the context.
 ---@param tokens mrt.Tensor   `[B,T]`
 ---@param targets mrt.Tensor  `[B,T]`; negative ones, or those that are `ignore_index`, are
 ---  left out of the mean

@@ -136,6 +136,10 @@ local function embed(self, tokens, at)
 end
 
 --- What the heads read.
+---
+---     model:features(tokens)
+---
+--- Raises: tokens that are no integers `[B,T]`, more of them than the context.
 ---@param tokens mrt.Tensor  `[B,T]` integers in [0, vocab), T <= context
 ---@param at? mrt.nn.EncoderAt
 ---@return mrt.Tensor        `[B,T,dim]`
@@ -149,6 +153,10 @@ function Encoder:features(tokens, at)
 end
 
 --- What the first position says of the whole.
+---
+---     model:pooled(model:features(tokens))
+---
+--- Raises: features of another width.
 ---@param features mrt.Tensor  `[B,T,dim]`
 ---@return mrt.Tensor          `[B,dim]`
 function Encoder:pooled(features)
@@ -158,6 +166,10 @@ function Encoder:pooled(features)
 end
 
 --- What the head says of features; the same where there is none.
+---
+---     model:logits(model:features(tokens))
+---
+--- Raises: features of another width.
 ---@param features mrt.Tensor  `[B,T,dim]`
 ---@return mrt.Tensor
 function Encoder:logits(features)

@@ -83,6 +83,10 @@ local function check(o, images)
 end
 
 --- What the head reads.
+---
+---     model:features(images)
+---
+--- Raises: images of another size.
 ---@param images mrt.Tensor  `[B,channels,image,image]`
 ---@return mrt.Tensor        `[B,1+patches,dim]`
 function ViT:features(images)
@@ -98,6 +102,10 @@ function ViT:features(images)
 end
 
 --- What the first position says of the whole.
+---
+---     model:pooled(model:features(images))
+---
+--- Raises: features of another width.
 ---@param features mrt.Tensor  `[B,1+patches,dim]`
 ---@return mrt.Tensor          `[B,dim]`
 function ViT:pooled(features)
@@ -106,6 +114,10 @@ function ViT:pooled(features)
 end
 
 --- The classes of features; the same where there are none.
+---
+---     model:logits(model:features(images))
+---
+--- Raises: features of another width.
 ---@param features mrt.Tensor  `[B,1+patches,dim]`
 ---@return mrt.Tensor
 function ViT:logits(features)

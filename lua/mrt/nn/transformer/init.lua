@@ -119,6 +119,10 @@ function Transformer:forward(src, tgt, ...)
 end
 
 --- Return a mask to add that hides what comes later: 0 up to the diagonal, -inf above.
+---
+---     nn.Transformer.generate_square_subsequent_mask(3):type()  --> f32[3,3]
+---
+--- Raises: a size below 1.
 ---@param size integer
 ---@return mrt.Tensor  `[size, size]`, f32
 function Transformer.generate_square_subsequent_mask(size)

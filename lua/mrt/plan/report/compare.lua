@@ -78,6 +78,10 @@ local function picture(self)
 end
 
 --- Draw the curves into a file: .svg or .html.
+---
+---     comparison:save "plans.html"
+---
+--- Raises: an ending that there is not; a file's faults are a message.
 ---@param path string
 ---@return true? done
 ---@return string? message

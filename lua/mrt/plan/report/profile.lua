@@ -45,18 +45,24 @@ local function group(steps, name_of)
 end
 
 --- Sum by operator: name, count, measured, predicted, flops, bytes.
+---
+---     local rows = profile:by_operator()
 ---@return table[]
 function Profile:by_operator()
   return group(self.steps, function(s) return s.op end)
 end
 
 --- Sum by kind of work.
+---
+---     local rows = profile:by_class()
 ---@return table[]
 function Profile:by_class()
   return group(self.steps, function(s) return s.class end)
 end
 
 --- Sum by Lua line and operator.
+---
+---     local rows = profile:by_line()
 ---@return table[]
 function Profile:by_line()
   return group(self.steps, function(s)
@@ -67,6 +73,10 @@ end
 
 --- Return what plans of the same function take instead of predictions: seconds
 --- by key, averaged over nodes of one key.
+---
+---     local costs = profile:costs()
+---
+--- Raises: what is no profile.
 ---@param before? table<integer, number>  of earlier profiles
 ---@return table<integer, number>
 function Profile:costs(before)
@@ -109,6 +119,8 @@ local function rows(lines, title, groups, total)
 end
 
 --- Return the profile as text.
+---
+---     print(profile:text())
 ---@return string
 function Profile:text()
   local lines = {}

@@ -90,6 +90,10 @@ end
 --- Sum by layer, forward and backward apart: name, count, zeros, nans, infinities,
 --- largest, `under` and `over` (shares that the dtype makes 0 or infinite), and
 --- `wide`: whether it wants f32.
+---
+---     local rows = ranges:by_layer()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.RangeOptions
 ---@return table[]
 function Ranges:by_layer(given)
@@ -101,6 +105,10 @@ function Ranges:by_layer(given)
 end
 
 --- Sum by operator and Lua line, forward and backward apart.
+---
+---     local rows = ranges:by_line()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.RangeOptions
 ---@return table[]
 function Ranges:by_line(given)
@@ -126,6 +134,10 @@ local function table_of(groups, dtype)
 end
 
 --- A table by layer, and the lines that lose most.
+---
+---     ranges:report()
+---
+--- Raises: an option that there is not.
 ---@param given? mrt.RangeOptions
 ---@return string
 function Ranges:report(given)

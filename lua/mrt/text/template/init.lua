@@ -64,6 +64,10 @@ local render_options = { now = options.none }
 --- Returns nil: the template calls raise_exception, uses what is undefined, asks for what
 --- is not understood, or for more than its limits; a value that templates cannot have.
 --- The message has the line.
+---
+---     template:render { messages = messages }
+---
+--- Raises: an option that there is not; what the template refuses is a message.
 ---@param values? mrt.TemplateValues
 ---@param o? {now: integer?}  now: seconds since 1970 for strftime_now
 ---@return string? text
@@ -80,6 +84,10 @@ end
 ---
 --- Returns nil: as `render`; code "lost": one of them is inside a macro or a block that is
 --- set, where its place in the text is not known.
+---
+---     local text, spans = template:render_spans { messages = messages }
+---
+--- Raises: an option that there is not; what the template refuses is a message.
 ---@param values? mrt.TemplateValues
 ---@param o? {now: integer?}
 ---@return string? text

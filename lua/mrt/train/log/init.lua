@@ -194,6 +194,8 @@ end
 --- Write the scalars of a step.
 ---
 --- Raises: a log that is closed; what is no number; the names step, time, seconds.
+---
+---     log:write(step, { loss = 2.5 })
 ---@param step integer
 ---@param scalars table<string, number>
 ---@return true? done
@@ -213,6 +215,8 @@ function Log:write(step, scalars)
 end
 
 --- Write report.html of what there is.
+---
+---     log:report()
 ---@return true? done
 ---@return string? message
 function Log:report()
@@ -245,6 +249,8 @@ function log.report(given)
 end
 
 --- End the log, with its page.
+---
+---     log:close()
 ---@return true? done
 ---@return string? message
 function Log:close()
