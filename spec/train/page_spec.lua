@@ -7,6 +7,7 @@ local core = require "mrt.core"
 local files = require "support.files"
 local json = require "mrt.util.json"
 local mrt = require "mrt"
+local program = require "support.program"
 local nn, optim, data, train = mrt.nn, mrt.optim, mrt.data, mrt.train
 
 local HOSTILE <const> = "</script><img src=x onerror=alert(1)>&\"'"
@@ -66,6 +67,18 @@ describe("the page of runs", function()
     assert.error_matches(function() train.report {} end, "folders wanted")
     assert.error_matches(function() train.report { a, at = "x" } end, "no option 'at'")
     assert.error_matches(function() train.report { a, 3 } end, "a folder wanted, got 3")
+  end)
+
+  it("is made by the program, too", function()
+    local to = folder .. "/by command.html"
+    local code, out = program.run(("report '%s' '%s' --out '%s'"):format(a, b, to))
+    assert.same({ 0, to .. "\n" }, { code, out })
+    assert.equal(2, #data_of(files.read(to)))
+    code, out = program.run(("report '%s'"):format(a))
+    assert.same({ 0, a .. "/report.html\n" }, { code, out })
+    code, out = program.run("report /nowhere")
+    assert.equal(1, code)
+    assert.matches("^mrt report: /nowhere/run.jsonl: ", out)
   end)
 
   it("thins long runs, and takes names for what they are", function()
