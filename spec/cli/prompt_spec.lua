@@ -38,6 +38,8 @@ describe("the prompt", function()
     assert.equal("3", prompt "return 3")
     assert.equal("4", prompt "= 4")
     assert.equal("nil", prompt "nil")
+    assert.equal("", (prompt "(function() return nil end)()"))
+    assert.equal("nil\t1", prompt "(function() return nil, 1 end)()")
     assert.equal("", (prompt "x = 1"))
   end)
 
@@ -141,7 +143,7 @@ stack traceback:
   it("tells of globals that are not there, and what was meant", function()
     local output, errors = prompt("zz", "zz == nil", "y = zz or 3", "y", "randn(2)", "f = prnit",
       "function g() return qq end", "g()", "torch.randn(2)", "x = None")
-    assert.equal("nil\ntrue\n3\nnil", output)
+    assert.equal("nil\ntrue\n3", output)
     assert.equal([[
 zz is not defined, so nil
 stdin:1: attempt to call a nil value (global 'randn'): did you mean mrt.randn?
@@ -153,10 +155,15 @@ None is not defined, so nil: it is nil in Lua
   end)
 
   it("knows sentences of Python", function()
-    local _, errors = prompt("import torch", "x += 1", "x != 1", "def f(x):")
-    for line in ("local nn = mrt.nn\nwritten out\n~= in Lua\nfunction f(x)"):gmatch "[^\n]+" do
-      assert.matches(line, errors, 1, true)
+    local output, errors = prompt("import torch", "x += 1", "x != 1", "def f(x):",
+      "for i in range(10):", "f(x, lr=0.1)", "f([1, 2])", "y = a @ b", "1")
+    assert.equal("1", output)
+    local wanted = { "nn, optim = mrt.nn", "written out", "~= in Lua", "function f(x)",
+      "for ... do", "f(x, { lr = 0.1 })", "{ 1, 2 } in Lua", "x:matmul(y)" }
+    for line in errors:gmatch "[^\n]+" do
+      assert.matches(table.remove(wanted, 1), line, 1, true)
     end
+    assert.same({}, wanted)
   end)
 end)
 

@@ -45,6 +45,8 @@ describe("a word of PyTorch's", function()
       { function() return mrt.jit.script(x) end, "mrt.compile" },
       { function() x.requires_grad = true end, "nothing is recorded" },
       { function() x.data = x end, "x:detach" },
+      { function() return mrt.randn(2, { requires_grad = true }) end, "mrt.grad%(y, x%)" },
+      { function() return mrt.zeros({ 2 }, { device = "cuda" }) end, "mrt.device" },
     }
     for _, call in ipairs(calls) do
       assert.error_matches(call[1], "hints_spec.lua:%d+: .*" .. call[2])

@@ -114,18 +114,34 @@ hints.globals = {
   "for i, x in ipairs(list) do ... end", isinstance = "type(x), mrt.is_tensor(x)",
 }
 
+local IMPORT <const> = "local mrt = require 'mrt'; local nn, optim = mrt.nn, mrt.optim"
+
 -- What Python's sentences are in Lua.
 local sentences = {
-  { "^%s*import%s", "a module is had by: local nn = mrt.nn" },
-  { "^%s*from%s+%S+%s+import%s", "a module is had by: local nn = mrt.nn" },
+  { "^%s*import%s", IMPORT }, { "^%s*from%s+%S+%s+import%s", IMPORT },
   { "^%s*def%s", "a function is: function f(x) return x end" },
   { "^%s*class%s", "a class of modules is: local Net = nn.Module 'Net'" },
   { "^%s*with%s", NOTHING }, { "^%s*print%s+[%a_]", "print(x)" },
   { "[%w_%])]%s*[-+*/]=[^=]", "x = x + 1 is written out in Lua" },
   { "!=", "unequal is ~= in Lua" }, { "%*%*", "a power is x ^ 2 in Lua" },
   { "lambda%s", "a function is: function(x) return x end" },
+  { "[%w_%])]%s+@%s+[%a_(]", "a matrix product is x:matmul(y)" },
+  { "[(,=]%s*%[[^%[=]", "a list is { 1, 2 } in Lua" },
+  { "%([^(){}]*[%a_][%w_]*%s*=[^=]", "named arguments stand in a table: f(x, { lr = 0.1 })" },
+  { "[,)]%s*[%a_][%w_]*%s*=[^=][^(){}]*%)", "named arguments stand in a table: "
+    .. "f(x, { lr = 0.1 })" },
   { ":%s*$", "a block is: for ... do ... end, if ... then ... end, function f(x) ... end" },
 }
+
+local blocks = { ["for"] = true, ["if"] = true, ["while"] = true, ["else"] = true,
+  def = true, with = true, class = true, elif = true, try = true }
+
+--- Does this line begin a block of Python, for which Lua would wait in vain?
+---@param line string
+---@return boolean
+function hints.is_block(line)
+  return line:find ":%s*$" ~= nil and blocks[line:match "^%s*(%a+)"] == true
+end
 
 --- What a text that does not compile may have been meant for.
 ---@param source string
@@ -152,6 +168,18 @@ local function part(name, text)
 end
 
 local said = {}
+
+--- Forget which words were warned of: the prompt does so for each line.
+function hints.again() said = {} end
+
+-- Options that PyTorch has where there are none here.
+local options = { requires_grad = "every tensor has gradients: mrt.grad(y, x)", device = DEVICE,
+  out = "a result is a new tensor", inplace = "a result is a new tensor" }
+
+--- What is to be said of an option that there is not.
+---@param name any
+---@return string?
+function hints.option(name) return options[name] end
 
 local function say(name, text)
   if said[name] then return nil end

@@ -101,7 +101,9 @@ function options.check_names(what, given, known)
   end
   for name in pairs(given) do
     if known[name] == nil then
-      core.fail("value", what, ("no option '%s'%s"):format(tostring(name), listed(known)))
+      local hint = require "mrt.util.hints".option(name)
+      core.fail("value", what, ("no option '%s'%s%s"):format(tostring(name), listed(known),
+        hint and ": " .. hint or ""))
     end
   end
 end

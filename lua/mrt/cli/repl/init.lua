@@ -58,7 +58,7 @@ end
 function Repl:complete_source(line)
   while true do
     local chunk, message = self.chunks:compile(line)
-    if chunk or not message:find "<eof>$" then break end
+    if chunk or not message:find "<eof>$" or self.hints.is_block(line) then break end
     self.before = line .. "\n"
     local more = self:read(_PROMPT2 or ">> ")
     self.before = ""
@@ -116,7 +116,9 @@ local function status_and_values(ok, ...) return ok, table.pack(...) end
 
 --- Keep and print what a chunk returned.
 local function take_values(self, source, values)
-  if values.n == 0 then return true end
+  if values.n == 0 or values.n == 1 and values[1] == nil and source:find "[%)}\"']%s*$" then
+    return true -- a call that returns nothing, or nil
+  end
   if values[1] ~= nil then _G._ = values[1] end
   if source:find ";%s*$" then return true end
   return self.terminal.call(function() self:show(values) end)
@@ -137,8 +139,8 @@ local function tell_of_globals(self, problem)
 end
 
 -- Text that does not compile, perhaps of another language.
-local function with_sentence(source, message)
-  local meant = require "mrt.util.hints".sentence(source)
+local function with_sentence(hints, source, message)
+  local meant = hints.sentence(source)
   return meant and ("%s: %s"):format(message, meant) or message
 end
 
@@ -148,10 +150,11 @@ end
 function Repl:evaluate(source)
   local chunk, message, words = self.chunks:compile(source)
   if not chunk then
-    self:complain(with_sentence(source, message))
+    self:complain(with_sentence(self.hints, source, message))
     return false
   end
   require "mrt.cli.repl.globals".learn(words or {})
+  self.hints.again()
   if package.loaded.mrt then require "mrt.tensor.print".limits.width = self:width() end
   local begin = self.terminal.clock()
   local ok, values = status_and_values(self.terminal.call(chunk))
@@ -232,6 +235,7 @@ return function(terminal)
     chunks = new_chunks(),
     before = "",
     pending = {},
+    hints = require "mrt.util.hints",
   }, Repl)
   local path = history_path()
   if path then terminal.history(path) end

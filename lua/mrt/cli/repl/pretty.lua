@@ -104,6 +104,8 @@ local function tensor(x, options)
   return print_tensor.tensor(x), back
 end
 
+local own = debug.getinfo(1, "S").source:match "^(.*/)cli/repl/[^/]*$" or "?"
+
 local function arguments(f, info)
   local names = {}
   for i = 1, info.nparams do names[i] = debug.getlocal(f, i) end
@@ -119,7 +121,9 @@ local function describe_function(f)
   if name then return "function " .. name end
   local info = debug.getinfo(f, "Su")
   if info.what == "C" then return tostring(f) end
-  return ("function(%s) of %s:%d"):format(arguments(f, info), info.short_src, info.linedefined)
+  local path = info.source:sub(1, #own) == own and "mrt/" .. info.source:sub(#own + 1)
+    or info.short_src
+  return ("function(%s) of %s:%d"):format(arguments(f, info), path, info.linedefined)
 end
 
 -- ---- tables ------------------------------------------------------------------
