@@ -124,10 +124,13 @@ static unsigned char on_tab(EditLine *el, int key) {
   return text && *text ? CC_REFRESH : CC_REFRESH_BEEP;
 }
 
+static bool is_stopped(void) { return caught == SIGINT; }
+
 static unsigned char on_paste(EditLine *el, int key) {
   (void)key;
-  bool whole = mrt_edit_paste_read(&owner(el)->paste, STDIN_FILENO);
-  return whole ? CC_NORM : caught == SIGINT ? CC_EOF : CC_ERROR;
+  if (mrt_edit_paste_read(&owner(el)->paste, STDIN_FILENO, is_stopped))
+    return CC_NORM;
+  return is_stopped() ? CC_EOF : CC_ERROR;
 }
 
 /* Go up (-1) or down (1) a line of an entry that has several; where it has no

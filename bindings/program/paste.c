@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "paste.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,13 +23,22 @@ static void keep(mrt_paste *p, char byte) {
   p->text[p->size++] = byte;
 }
 
-bool mrt_edit_paste_read(mrt_paste *p, int fd) {
+/* Read a byte, whatever signals come. */
+static bool read_byte(int fd, char *byte, bool (*stopped)(void)) {
+  ssize_t n;
+  do {
+    n = read(fd, byte, 1);
+  } while (n < 0 && errno == EINTR && !stopped());
+  return n == 1;
+}
+
+bool mrt_edit_paste_read(mrt_paste *p, int fd, bool (*stopped)(void)) {
   size_t matched = 0;
   char byte = 0, before;
   p->size = p->at = 0;
   while (end[matched]) {
     before = byte;
-    if (read(fd, &byte, 1) != 1) return p->size = 0, false;
+    if (!read_byte(fd, &byte, stopped)) return p->size = 0, false;
     if (byte == end[matched]) {
       matched++;
       continue;

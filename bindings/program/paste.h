@@ -16,10 +16,10 @@ typedef struct mrt_paste {
 } mrt_paste;
 
 /* Read from `fd` what follows ESC [200~, up to ESC [201~.  What is kept are
- * lines that end in '\n', without control characters but tabs.  False after a
- * signal or at the end of the file; what came before is dropped then, and what
- * is beyond 64 MiB in any case. */
-bool mrt_edit_paste_read(mrt_paste *p, int fd);
+ * lines that end in '\n', without control characters but tabs.  False at the
+ * end of the file, or after a signal if `stopped` says so; what came before is
+ * dropped then, and what is beyond 64 MiB in any case. */
+bool mrt_edit_paste_read(mrt_paste *p, int fd, bool (*stopped)(void));
 
 /* The next byte, if there is one. */
 bool mrt_edit_paste_take(mrt_paste *p, char *byte);

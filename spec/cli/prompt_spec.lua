@@ -195,6 +195,18 @@ describe("a chunk of the prompt", function()
     assert.same({ true, 7 }, { chunks:get "x" })
   end)
 
+  it("keeps no value that nothing can reach", function()
+    local gone = setmetatable({}, { __mode = "v" })
+    _G.spec_gone = gone
+    finally(function() _G.spec_gone = nil end)
+    run "local large, small = {}, 1; spec_gone[1] = large"
+    run "local large = 2"
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(gone[1])
+    assert.same({ 2, 1 }, { run "large, small" })
+  end)
+
   it("keeps those outside all blocks, whatever stands around them", function()
     run [[
       local a, b = "local z = 1 --[=[", [=[ local y ]=] -- local w = 2

@@ -23,8 +23,7 @@ local lexer = require "mrt.cli.repl.lexer"
 local NAME <const> = "=stdin"
 
 ---@class mrt.repl.Variable
----@field f function    a function that has it
----@field n integer     as this upvalue
+---@field cell function  its first upvalue is the variable, which it returns
 ---@field const boolean
 
 ---@class mrt.repl.Chunks
@@ -99,9 +98,16 @@ local function load_with(self, names, helper, make)
     local name = debug.getupvalue(f, n)
     if not name then return f end
     local variable = self.variables[name]
-    if variable then debug.upvaluejoin(f, n, variable.f, variable.n) end
+    if variable then debug.upvaluejoin(f, n, variable.cell, 1) end
     n = n + 1
   end
+end
+
+-- A function that has nothing but upvalue n of f, the same variable: what else f has may go.
+local function alone(f, n)
+  local function cell() return n end -- n is not what it returns
+  debug.upvaluejoin(cell, 1, f, n)
+  return cell
 end
 
 -- Keep the variables of a chunk that has run, which `captured` returns.
@@ -115,12 +121,10 @@ local function keep(self, list, captured)
     n = n + 1
   end
   for i, one in ipairs(list) do
-    local f, at = captured, places[one.name]
-    if not at then -- a constant, which the compiler has put in its places
-      local value = values[i]
-      f, at = function() return value end, 1
-    end
-    self.variables[one.name] = { f = f, n = at, const = one.attribute ~= nil }
+    local value, at = values[i], places[one.name]
+    -- A constant has no variable: the compiler has put it where it is read.
+    local cell = at and alone(captured, at) or function() return value end
+    self.variables[one.name] = { cell = cell, const = one.attribute ~= nil }
   end
 end
 
@@ -218,7 +222,7 @@ end
 function Chunks:get(name)
   local variable = self.variables[name]
   if not variable then return false end
-  return true, (select(2, debug.getupvalue(variable.f, variable.n)))
+  return true, variable.cell()
 end
 
 --- Close what is <close>, the latest first.
