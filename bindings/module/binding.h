@@ -2,7 +2,9 @@
  *
  *   core.c     opens the module: the context, its allocator, the environment
  *   binding.c  the binding of a state, functions that have it
- *   error.c    where Lua code is, and the one place that raises
+ *   error.c    the one place that raises
+ *   place.c    whose code a line of Lua is
+ *   called.c   public functions as they are called, and where
  *   pressure.c native memory under Lua's collector
  *   handle.c   the userdata that own tensors
  *   option.c   an operator's options from Lua arguments, by its schema
@@ -57,7 +59,14 @@ typedef struct mrt_lua_handles {
   mrt_tensor *at[];
 } mrt_lua_handles;
 
-enum { MRT_CONTEXTS = 16 };
+enum { MRT_CONTEXTS = 16, MRT_LINES = 16 };
+
+/* The innermost line of the user's own code above a call of a module. */
+typedef struct mrt_lua_line {
+  lua_Integer call; /* its number; 0: none */
+  int line;
+  char file[LUA_IDSIZE];
+} mrt_lua_line;
 
 /* One per Lua state; upvalue 1 of every function of the module.  A context is
  * one device: a call is about that of its first tensor or plan, or else about
@@ -81,6 +90,9 @@ typedef struct mrt_binding {
   bool launched;               /* it was given: there is no other */
   lua_CFunction pcall, xpcall; /* Lua's own, which catch errors */
   char root[512];              /* chunk names of mrt's own Lua files begin so */
+  lua_Integer calls;           /* of modules, so far */
+  int under_way;               /* of them; after errors more than there are */
+  mrt_lua_line lines[MRT_LINES]; /* by a call's number */
 } mrt_binding;
 
 enum {
@@ -114,11 +126,42 @@ void mrt_lua_set_world(mrt_binding *m, int number);
 mrt_context *mrt_lua_open_device(lua_State *L, mrt_binding *m,
                                  const char *name);
 
+/* ---- place.c ------------------------------------------------------------- */
+
+enum { MRT_USER, MRT_LIBRARY, MRT_PLUMBING };
+
+/* Whose is a chunk of this name? */
+bool mrt_lua_is_user(const mrt_binding *m, const char *source);
+int mrt_lua_place(const mrt_binding *m, const char *source);
+/* The level of the innermost line of Lua code that lies no deeper than
+ * `deepest`; -1: there is none. */
+int mrt_lua_find_level(lua_State *L, const mrt_binding *m, int deepest,
+                       lua_Debug *ar);
+/* "train.lua" as Lua shows it, "mrt/nn/linear.lua" wherever mrt lies. */
+const char *mrt_lua_show_file(const mrt_binding *m, lua_Debug *ar);
+void mrt_lua_place_open(lua_State *L, mrt_binding *m);
+
+/* ---- called.c ------------------------------------------------------------ */
+
+enum { MRT_LUA_WALK = 16 }; /* stack places that a walk needs */
+
+/* Tell the core where the next nodes come from: the innermost line of the user's
+ * own code, or else of mrt's that is no plumbing; and the module that is called,
+ * or whose parameter is updated. */
+void mrt_lua_at(lua_State *L, mrt_binding *m);
+/* The path of the module that is called, if it is in another: pushed. */
+bool mrt_lua_push_path(lua_State *L, mrt_binding *m);
+/* Count calls of modules that are under way anew, where none is: after errors
+ * there are fewer than were begun. */
+void mrt_lua_count_anew(lua_State *L, mrt_binding *m);
+/* Calls what is behind a public function.  Lua drops the frame of a function
+ * that ends in `return x:f()`, and with it the line to blame, but keeps it when f
+ * is a C function. */
+int mrt_lua_call_behind(lua_State *L);
+void mrt_lua_called_open(lua_State *L, mrt_binding *m);
+
 /* ---- error.c ------------------------------------------------------------- */
 
-/* Tell the core where the next nodes come from: the innermost Lua line that is
- * not in mrt's own plumbing. */
-void mrt_lua_at(lua_State *L, mrt_binding *m);
 /* Raise an error object {code, op, message} at the line of the program; never
  * returns.  `op` may be NULL; `fmt` is lua_pushfstring's. */
 int mrt_lua_fail(lua_State *L, mrt_binding *m, mrt_status status,

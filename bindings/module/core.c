@@ -171,6 +171,8 @@ MRT_API int luaopen_mrt_core(lua_State *L) {
   }
   mrt_lua_pressure_open(L, m);
   mrt_lua_error_open(L, m);
+  mrt_lua_place_open(L, m);
+  mrt_lua_called_open(L, m);
   mrt_lua_make_open(L, m);
   mrt_lua_read_open(L, m);
   mrt_lua_state_open(L, m);

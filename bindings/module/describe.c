@@ -70,6 +70,7 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   lua_createtable(L, 0, 9);
   set_text(L, "op", s.op);
   set_text(L, "file", s.file);
+  set_text(L, "module", s.module);
   set_integer(L, "line", s.line);
   set_integer(L, "layer", s.layer);
   set_truth(L, "backward", s.backward);
@@ -154,6 +155,7 @@ static void push_value(lua_State *L, const mrt_plan *plan, int i) {
   set_text(L, "name", v.name);
   set_text(L, "class", v.cost);
   set_text(L, "file", v.file);
+  set_text(L, "module", v.module);
   set_integer(L, "line", v.line);
   set_text(L, "type", type);
   set_integer(L, "bytes", (int64_t)v.bytes);
@@ -205,6 +207,7 @@ static void push_node(lua_State *L, const mrt_stage *stage, int i) {
   lua_createtable(L, 0, 8);
   set_text(L, "op", n.op);
   set_text(L, "file", n.file);
+  set_text(L, "module", n.module);
   set_integer(L, "line", n.line);
   set_truth(L, "backward", n.backward);
   set_truth(L, "recomputed", n.recomputed);

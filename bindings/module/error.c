@@ -1,13 +1,11 @@
-/* error.c -- where Lua code is, and the one place that raises
+/* error.c -- the one place that raises
  *
  * An error is a table {code, op, message, position} whose text begins with
  * the line of the user's program, whatever library functions lie between:
  *
- *     train.lua:12: matmul: f32[2,3] against f32[4,5], ... (in mrt/nn/linear.lua:20)
+ *     train.lua:12: matmul: f32[2,3] against f32[4,5], ... (in blocks.3.fc)
  *
- * Lua files of mrt are known by their chunk names, which begin with `root`.
- * A few of them, or whole folders, are plumbing: nodes made there belong to
- * whoever called.
+ * or, outside of modules, (in mrt/optim/sgd.lua:20).
  *
  * In a finalizer that does not catch it an error is its text alone: of any other
  * object Lua's warning says only that it is no string.
@@ -19,69 +17,6 @@
 #include <string.h>
 
 #define ERROR_TABLE "mrt.Error"
-
-/* ---- positions ----------------------------------------------------------- */
-
-enum { USER, LIBRARY, PLUMBING };
-
-static int place(const mrt_binding *m, const char *source) {
-  static const char *const plumbing[] = {
-    "init.lua",
-    "tensor/",
-    "linalg/",
-    "fft/",
-    "util/argument.lua",
-    "util/hints.lua",
-    "util/json.lua",
-    "util/options.lua",
-    "communicator/",
-    "train/snapshot.lua",
-    "compile/",
-    "accumulate/init.lua",
-    "accumulate/gradient.lua",
-    "plan/init.lua",
-    "nn/module.lua",
-    "policy/",
-  };
-  size_t n = strlen(m->root);
-  if (n == 0 || strncmp(source, m->root, n) != 0) return USER;
-  for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)
-    if (strncmp(source + n, plumbing[i], strlen(plumbing[i])) == 0)
-      return PLUMBING;
-  return LIBRARY;
-}
-
-/* The level of the innermost line of Lua code that lies no deeper than
- * `deepest`; -1: there is none. */
-static int find_level(lua_State *L, const mrt_binding *m, int deepest,
-                      lua_Debug *ar) {
-  for (int level = 0; lua_getstack(L, level, ar); level++) {
-    lua_getinfo(L, "l", ar);
-    if (ar->currentline <= 0) continue; /* C */
-    lua_getinfo(L, "S", ar);
-    if (place(m, ar->source) <= deepest) return level;
-  }
-  return -1;
-}
-
-static bool find_line(lua_State *L, const mrt_binding *m, int deepest,
-                      lua_Debug *ar) {
-  return find_level(L, m, deepest, ar) >= 0;
-}
-
-/* "train.lua" as Lua shows it, "mrt/nn/linear.lua" wherever mrt lies. */
-static const char *show_file(const mrt_binding *m, lua_Debug *ar) {
-  if (place(m, ar->source) == USER) return ar->short_src;
-  return ar->source + strlen(m->root) - strlen("mrt/");
-}
-
-void mrt_lua_at(lua_State *L, mrt_binding *m) {
-  lua_Debug ar;
-  bool found = find_line(L, m, LIBRARY, &ar);
-  for (int i = 0; i < m->open_count; i++)
-    mrt_set_origin(m->open[i], found ? show_file(m, &ar) : "?",
-                   found ? ar.currentline : 0);
-}
 
 /* ---- raising ------------------------------------------------------------- */
 
@@ -106,12 +41,10 @@ static bool in_finalizer(lua_State *L, const mrt_binding *m) {
   return false;
 }
 
-static int call_behind(lua_State *L);
-
 /* Push the name of the public function on top of the stack, which runs at this
  * level as `ar` says. */
 static bool push_name(lua_State *L, int level, const lua_Debug *ar) {
-  if (lua_tocfunction(L, -1) != call_behind) {
+  if (lua_tocfunction(L, -1) != mrt_lua_call_behind) {
     /* an operator, perhaps under another name of PyTorch's */
     bool method = lua_iscfunction(L, -1) && ar->name &&
                   strcmp(ar->namewhat, "method") == 0;
@@ -173,14 +106,28 @@ static void name_caller(lua_State *L, const mrt_binding *m, mrt_status status,
   lua_settop(L, message);
 }
 
+/* Where below the user's line: the module, or else the library's line. */
+static void push_inner(lua_State *L, mrt_binding *m, bool has_user,
+                       lua_Debug *inner) {
+  if (!has_user || mrt_lua_place(m, inner->source) != MRT_LIBRARY) {
+    lua_pushliteral(L, "");
+  } else if (mrt_lua_push_path(L, m)) {
+    lua_pushfstring(L, " (in %s)", lua_tostring(L, -1));
+    lua_remove(L, -2);
+  } else {
+    lua_pushfstring(L, " (in %s:%d)", mrt_lua_show_file(m, inner),
+                    inner->currentline);
+  }
+}
+
 /* Replace the message on top by the error object that carries it. */
-static void wrap(lua_State *L, const mrt_binding *m, mrt_status status,
+static void wrap(lua_State *L, mrt_binding *m, mrt_status status,
                  const char *op) {
   lua_Debug user, inner;
-  int level = find_level(L, m, USER, &user);
+  int level = mrt_lua_find_level(L, m, MRT_USER, &user);
   bool has_user = level >= 0;
   if (has_user) name_caller(L, m, status, level);
-  bool has_inner = find_line(L, m, LIBRARY, &inner);
+  bool has_inner = mrt_lua_find_level(L, m, MRT_LIBRARY, &inner) >= 0;
   if (!has_user && has_inner) user = inner;
   luaL_checkstack(L, 6, NULL);
   lua_createtable(L, 0, 5);
@@ -194,15 +141,13 @@ static void wrap(lua_State *L, const mrt_binding *m, mrt_status status,
   lua_pushliteral(L, "");
   if (has_user || has_inner) {
     lua_pop(L, 1);
-    lua_pushfstring(L, "%s:%d: ", show_file(m, &user), user.currentline);
+    lua_pushfstring(L, "%s:%d: ", mrt_lua_show_file(m, &user),
+                    user.currentline);
     lua_pushlstring(L, lua_tostring(L, -1), lua_rawlen(L, -1) - 2);
     lua_setfield(L, -3, "position");
   }
   lua_pushvalue(L, -3);
-  if (has_user && place(m, inner.source) == LIBRARY)
-    lua_pushfstring(L, " (in %s:%d)", show_file(m, &inner), inner.currentline);
-  else
-    lua_pushliteral(L, "");
+  push_inner(L, m, has_user, &inner);
   lua_concat(L, 3);
   if (in_finalizer(L, m)) {
     lua_replace(L, -3);
@@ -303,20 +248,6 @@ static int error_concat(lua_State *L) {
   return 1;
 }
 
-/* root(chunkname): the chunk name of mrt's init.lua says where mrt lies. */
-static int set_root(lua_State *L) {
-  mrt_binding *m = mrt_binding_get(L);
-  size_t n;
-  const char *name = luaL_checklstring(L, 1, &n);
-  const char *slash = strrchr(name, '/');
-  size_t length = slash ? (size_t)(slash - name) + 1 : 0;
-  bool ours = length >= 4 && length < sizeof m->root &&
-              strncmp(name + length - 4, "mrt/", 4) == 0;
-  memcpy(m->root, name, ours ? length : 0);
-  m->root[ours ? length : 0] = 0;
-  return 0;
-}
-
 /* fail(code, op, message): raise an error object from Lua. */
 static int fail(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
@@ -350,49 +281,9 @@ const char *mrt_lua_show(lua_State *L, int arg) {
   }
 }
 
-static int returned(lua_State *L, int status, lua_KContext unused) {
-  (void)status, (void)unused;
-  return lua_gettop(L);
-}
-
-/* Lua drops the frame of a function that ends in `return x:f()`, and with it
- * the line to blame, but keeps it when f is a C function. */
-static int call_behind(lua_State *L) {
-  const char *method = lua_tostring(L, lua_upvalueindex(2));
-  if (method && !mrt_lua_is_tensor(L, 1)) {
-    mrt_binding *m = lua_touserdata(L, lua_upvalueindex(3));
-    return mrt_lua_fail(L, m, MRT_EVALUE, method,
-                        "a tensor wanted in front, got %s: x:%s(), with a "
-                        "colon",
-                        mrt_lua_show(L, 1), method);
-  }
-  luaL_checkstack(L, 2, NULL);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, returned);
-  return lua_gettop(L);
-}
-
-/* front(f, method?, name?): a C function that calls f; a method checks that its
- * first argument is a tensor.  The name is for messages (the method's, if none
- * is given; true: the `type` of its first argument).  debug.getupvalue finds f. */
-static int front(lua_State *L) {
-  mrt_binding *m = mrt_binding_get(L);
-  luaL_checktype(L, 1, LUA_TFUNCTION);
-  luaL_optstring(L, 2, NULL);
-  lua_settop(L, 3);
-  if (lua_isnil(L, 3)) lua_copy(L, 2, 3);
-  lua_pushlightuserdata(L, m);
-  lua_insert(L, 3);
-  lua_pushcclosure(L, call_behind, 4);
-  return 1;
-}
-
 void mrt_lua_error_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg functions[] = {
-    { "root", set_root },
     { "fail", fail },
-    { "front", front },
     { NULL, NULL },
   };
   m->pcall = global_function(L, "pcall");

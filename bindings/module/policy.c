@@ -19,7 +19,7 @@ static const char *const choices[] = { "open", "keep", "recompute", "swap" };
 /* A table with what all kinds of questions tell of a result. */
 static void push_about(lua_State *L, int fields, const char *name,
                        const mrt_type *t, size_t bytes, const char *file,
-                       int line) {
+                       int line, const char *module) {
   char type[256];
   mrt_type_print(t, type, sizeof type);
   lua_createtable(L, 0, fields);
@@ -27,6 +27,7 @@ static void push_about(lua_State *L, int fields, const char *name,
   set_text(L, "type", type);
   set_text(L, "file", file);
   set_integer(L, "line", line);
+  set_text(L, "module", module);
   set_integer(L, "bytes", (int64_t)bytes);
 }
 
@@ -40,7 +41,7 @@ static void push_work(lua_State *L, const char *op, const char *cost, int layer,
 }
 
 static void push_activation(lua_State *L, const mrt_activation *a) {
-  push_about(L, 20, a->name, &a->type, a->bytes, a->file, a->line);
+  push_about(L, 21, a->name, &a->type, a->bytes, a->file, a->line, a->module);
   push_work(L, a->op, a->cost, a->layer, a->flops);
   set_number(L, "time", a->seconds);
   set_integer(L, "first_use", a->first_use + 1);
@@ -123,7 +124,7 @@ mrt_status mrt_lua_policy(void *user, mrt_checkpoint *asked) {
 
 static void push_computation(lua_State *L, const mrt_computation *c) {
   push_about(L, 12, c->name, &c->type, mrt_type_bytes(&c->type), c->file,
-             c->line);
+             c->line, c->module);
   push_work(L, c->op, c->cost, c->layer, c->flops);
   set_text(L, "width", c->width);
   set_truth(L, "backward", c->backward);
@@ -174,6 +175,7 @@ static void push_site(lua_State *L, const mrt_site *s) {
   set_text(L, "op", s->op);
   set_text(L, "name", s->name);
   set_text(L, "file", s->file);
+  set_text(L, "module", s->module);
   set_integer(L, "line", s->line);
   set_integer(L, "layer", s->layer);
   set_truth(L, "backward", s->backward);
@@ -208,7 +210,7 @@ mrt_status mrt_lua_sites(void *user, const mrt_site *sites, int count) {
 /* ---- compress ------------------------------------------------------------ */
 
 static void push_compressible(lua_State *L, const mrt_compressible *v) {
-  push_about(L, 9, v->name, &v->type, v->bytes, v->file, v->line);
+  push_about(L, 10, v->name, &v->type, v->bytes, v->file, v->line, v->module);
   set_text(L, "op", v->op);
   set_integer(L, "layer", v->layer);
   set_text(L, "dtype", mrt_dtype_name(v->type.dtype));
@@ -297,7 +299,7 @@ typedef struct variable_question {
 static int ask_variable(lua_State *L) {
   variable_question *q = lua_touserdata(L, 1);
   const mrt_variable_info *v = q->variable;
-  push_about(L, 9, v->name, &v->type, v->bytes, v->file, v->line);
+  push_about(L, 9, v->name, &v->type, v->bytes, v->file, v->line, NULL);
   set_text(L, "role", v->weight ? "weight" : "optimizer");
   set_integer(L, "id", (int64_t)v->id);
   set_integer(L, "first_use", v->first + 1);

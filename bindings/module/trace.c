@@ -35,6 +35,7 @@ static void check_trace(lua_State *L, mrt_binding *m, int at) {
 static int trace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   check_trace(L, m, 1);
+  mrt_lua_count_anew(L, m);
   MRT_CHECK(L, m, "trace", mrt_trace_begin(m->ctx));
   return run_trace(L, m->ctx, 1);
 }

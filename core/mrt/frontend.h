@@ -46,9 +46,11 @@ MRT_API mrt_status mrt_tensor_rows(mrt_tensor *t, const int64_t *rows,
 
 /* ---- traces, and what is marked in them ---------------------------------- */
 
-/* Where the next nodes come from, for errors and reports.  `file` is copied;
- * on failure (out of memory) nodes say "?". */
-MRT_API void mrt_set_origin(mrt_context *ctx, const char *file, int line);
+/* Where the next nodes come from, for errors and reports: a line of the
+ * program, and the path of a module ("blocks.3.fc"; NULL: in none).  Both are
+ * copied; on failure (out of memory) nodes say "?", and no module. */
+MRT_API void mrt_set_origin(mrt_context *ctx, const char *file, int line,
+                            const char *module);
 
 /* The script of this process: when ranks plan different collectives they say
  * whether they run different scripts too. */
@@ -132,7 +134,7 @@ MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
 typedef struct mrt_site {
   const char *op;   /* what made it; "variable", "input" or "constant" */
   const char *name; /* or NULL */
-  const char *file;
+  const char *file, *module; /* module may be NULL */
   int line, layer;
   bool backward;
   mrt_type type;

@@ -19,7 +19,7 @@ MRT_API const char *mrt_plan_pass_name(int i);
 /* One node of the plan in executing order. */
 typedef struct mrt_step_info {
   const char *op;
-  const char *file;
+  const char *file, *module; /* module: its path, or NULL */
   int line;
   int layer;            /* of the network, 1, 2, ..; 0: in none */
   bool backward;        /* made by mrt_grad */
@@ -50,9 +50,9 @@ typedef enum mrt_buffer_kind {
 /* One block of memory of the plan: a value and what shares its place. */
 typedef struct mrt_buffer_info {
   mrt_buffer_kind kind;
-  const char *op, *name; /* name may be NULL */
-  const char *cost;      /* kind of work of the operator; NULL: a leaf */
-  const char *file;
+  const char *op, *name;     /* name may be NULL */
+  const char *cost;          /* kind of work of the operator; NULL: a leaf */
+  const char *file, *module; /* module may be NULL */
   int line;
   mrt_type type;
   size_t bytes, offset; /* offset in the arena (transient kinds) */
@@ -122,7 +122,7 @@ MRT_API void mrt_stage_free(mrt_stage *stage); /* NULL is fine */
 /* Nodes stand in the order of the program or, after the pass `order`, in
  * executing order. */
 typedef struct mrt_node_info {
-  const char *op, *file;
+  const char *op, *file, *module; /* module may be NULL */
   int line;
   bool backward, recomputed; /* as in mrt_step_info */
   int nin, nout, updates;    /* inputs, outputs; how many of the first inputs

@@ -21,8 +21,8 @@ typedef enum mrt_choice {
 /* A value that the forward pass makes: what a checkpoint policy is asked about.
  * Steps count from 0 in the order that needs least memory with all kept. */
 typedef struct mrt_activation {
-  const char *op, *name; /* name may be NULL */
-  const char *file;
+  const char *op, *name;     /* name may be NULL */
+  const char *file, *module; /* module may be NULL */
   int line;
   mrt_type type;
   size_t bytes;
@@ -79,7 +79,7 @@ typedef struct mrt_computation {
   const char *cost;  /* kind of work: mrt_cost_name */
   const char *width; /* "narrow": gains by narrow inputs; "wide": loses range or
                         sums many terms; "follow": neither */
-  const char *file;
+  const char *file, *module; /* module may be NULL */
   int line, layer;
   bool backward; /* part of the gradient */
   bool boundary; /* hands what comes of variables on to another layer */
@@ -123,8 +123,8 @@ mrt_compress_format_name(mrt_compress_format format); /* NULL: there is none */
 /* What the backward pass reads of the forward pass: a value that a compress
  * policy is asked about. */
 typedef struct mrt_compressible {
-  const char *op, *name; /* what makes it; its name or NULL */
-  const char *file;
+  const char *op, *name;     /* what makes it; its name or NULL */
+  const char *file, *module; /* module may be NULL */
   int line, layer;
   mrt_type type;
   size_t bytes;

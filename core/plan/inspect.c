@@ -25,6 +25,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
   return (mrt_step_info){
     .op = s->node->label,
     .file = s->node->origin.file,
+    .module = s->node->origin.module,
     .line = s->node->origin.line,
     .layer = s->node->origin.layer,
     .backward = s->node->origin.backward,
@@ -65,6 +66,7 @@ MRT_API mrt_buffer_info mrt_plan_get_buffer(const mrt_plan *plan, int i) {
     .name = s->value ? s->value->name : NULL,
     .cost = s->node ? mrt_cost_name(mrt_node_cost(s->node)) : NULL,
     .file = at.file,
+    .module = at.module,
     .line = at.line,
     .type = s->value ? s->value->type
                      : (mrt_type){ .dtype = MRT_u8,

@@ -68,6 +68,7 @@ MRT_API mrt_node_info mrt_stage_get_node(const mrt_stage *stage, int i) {
   return (mrt_node_info){
     .op = n->label,
     .file = n->origin.file,
+    .module = n->origin.module,
     .line = n->origin.line,
     .backward = n->origin.backward,
     .recomputed = n->recomputed,

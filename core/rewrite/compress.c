@@ -104,6 +104,7 @@ static mrt_compressible describe(const compressing *c, const mrt_value *v) {
   return (mrt_compressible){ .op = n->label,
                              .name = v->name,
                              .file = n->origin.file,
+                             .module = n->origin.module,
                              .line = n->origin.line,
                              .layer = n->origin.layer,
                              .type = v->type,

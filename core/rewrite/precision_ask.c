@@ -123,6 +123,7 @@ static void describe(mrt_computation *c, const mrt_node *n, bool boundary) {
                           .cost = mrt_cost_name((int)n->op->cost),
                           .width = width_name(n->op),
                           .file = n->origin.file,
+                          .module = n->origin.module,
                           .line = n->origin.line,
                           .layer = n->origin.layer,
                           .backward = n->origin.backward,

@@ -96,8 +96,9 @@ MRT_API void mrt_context_reset_peak(mrt_context *ctx) {
 
 /* ---- where in the program ------------------------------------------------ */
 
-MRT_API void mrt_set_origin(mrt_context *ctx, const char *file, int line) {
-  mrt_origins_at(&ctx->origins, file, line);
+MRT_API void mrt_set_origin(mrt_context *ctx, const char *file, int line,
+                            const char *module) {
+  mrt_origins_at(&ctx->origins, file, line, module);
 }
 
 MRT_API bool mrt_layer_begin(mrt_context *ctx) {

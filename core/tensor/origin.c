@@ -10,13 +10,21 @@ void mrt_origins_init(mrt_origins *o, const mrt_allocator *allocator) {
   mrt_arena_init(&o->names, allocator);
 }
 
+static unsigned hash(const char *text) {
+  unsigned h = 2166136261u; /* FNV-1a */
+  for (; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+  return (h ^ (h >> 16)) % MRT_NAME_LISTS;
+}
+
+/* The name as it is kept; NULL: there is no memory for it. */
 static const char *intern(mrt_origins *o, const char *text) {
-  for (struct mrt_file_name *f = o->files; f; f = f->next)
-    if (strcmp(f->text, text) == 0) return f->text;
-  struct mrt_file_name *f = MRT_NEW(&o->names, struct mrt_file_name, 1);
-  if (!f || !(f->text = mrt_arena_strdup(&o->names, text))) return "?";
-  f->next = o->files;
-  return (o->files = f)->text;
+  struct mrt_name **list = &o->by_hash[hash(text)];
+  for (struct mrt_name *n = *list; n; n = n->next)
+    if (strcmp(n->text, text) == 0) return n->text;
+  struct mrt_name *n = MRT_NEW(&o->names, struct mrt_name, 1);
+  if (!n || !(n->text = mrt_arena_strdup(&o->names, text))) return NULL;
+  n->next = *list;
+  return (*list = n)->text;
 }
 
 void mrt_origins_close(mrt_origins *o) {
@@ -24,9 +32,16 @@ void mrt_origins_close(mrt_origins *o) {
   o->layers = o->regions = 0;
 }
 
-void mrt_origins_at(mrt_origins *o, const char *file, int line) {
-  if (strcmp(o->now.file, file) != 0) o->now.file = intern(o, file);
-  o->now.line = line;
+void mrt_origins_at(mrt_origins *o, const char *file, int line,
+                    const char *module) {
+  mrt_origin *now = &o->now;
+  if (strcmp(now->file, file) != 0) now->file = intern(o, file);
+  if (!now->file) now->file = "?";
+  if (!module)
+    now->module = NULL;
+  else if (!now->module || strcmp(now->module, module) != 0)
+    now->module = intern(o, module);
+  now->line = line;
 }
 
 /* ---- regions ------------------------------------------------------------- */

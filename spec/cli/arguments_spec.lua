@@ -65,7 +65,7 @@ describe("arguments", function()
       ["f --steps --verbose"] = "--steps wants a value",
       ["f --steps --typo"] = "--steps wants a value",
       ["f --steps="] = "--steps wants a value",
-      ["f --steps 1.5"] = "--steps: '1.5' is no whole number",
+      ["f --steps 1.5"] = "--steps: '1.5', 1 to 9 wanted",
       ["f --steps 10"] = "--steps: '10', 1 to 9 wanted",
       ["f --weight-decay nan"] = "--weight-decay: 'nan' is no number",
       ["f --verbose=1"] = "--verbose takes no value",
@@ -114,7 +114,7 @@ describe("arguments", function()
       mrt.compile(function(x) return (x * 2):sum() end)(mrt.ones(flags.batch, 1024))]]
     local code, out = program.run(script .. " --batch=0")
     assert.equal(2, code)
-    assert.matches("^mrt " .. script .. ": %-%-batch: '0', from 1 wanted", out)
+    assert.matches("^mrt " .. script .. ": %-%-batch: '0', a whole number from 1 wanted", out)
     code, out = program.run(script .. " --help")
     assert.equal(0, code)
     assert.matches("^usage: mrt " .. script .. " %[options%]\nA step of so many rows.", out)

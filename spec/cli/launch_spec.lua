@@ -124,7 +124,7 @@ describe("mrt launch", function()
       assert.truthy(out:find(text, 1, true), out)
     end
     refused("", "script.lua wanted")
-    refused("-n 0 x.lua", "--ranks: '0', from 1 wanted")
+    refused("-n 0 x.lua", "--ranks: '0', a whole number from 1 wanted")
     refused("-n", "--ranks wants a value")
     refused("--restart 2 x.lua", "no option '--restart'; did you mean --restarts?")
     refused("-n 2 no_such_file.lua", "no_such_file.lua", 1)

@@ -202,8 +202,8 @@ describe("a description that is wrong", function()
   end)
 
   it("ends the command with status 1 or 2", function()
-    for arguments, message in pairs { ["gpt4"] = "there is gpt3, transformer",
-      ["gpt3 --modle 13B"] = "'--model'", ["linear --inputs 3"] = "outputs is missing",
+    for arguments, message in pairs { ["gpt4"] = "one of gpt3, transformer",
+      ["gpt3 --modle 13B"] = "did you mean --model?", ["linear --inputs 3"] = "outputs is missing",
       ["states --parameters many"] = "'many' is no count" } do
       local code, out = shell(arguments)
       assert.not_equal(0, code, arguments)

@@ -93,7 +93,7 @@ describe("examples/gpt.lua", function()
 
   it("says what is wrong with its flags and files", function()
     for flags, message in pairs {
-      ["--steps x"] = "%-%-steps: 'x' is no whole number",
+      ["--steps x"] = "%-%-steps: 'x', a whole number from 1 wanted",
       ["--stepz 3"] = "no option '%-%-stepz'; did you mean %-%-steps%?",
       ["--heads 3"] = "%-%-dim 128 is not a multiple of %-%-heads 3",
       ["--data no/such/file"] = "gpt.lua: no/such/file: No such file",

@@ -114,12 +114,12 @@ describe("a policy script", function()
     assert.equal(1, code)
     assert.matches("^mrt: %S+: no policy 'x', there are [%a, ]+\n?$", out)
     code, out = mrt_with("--policy", write(sqrt), "--policy", write(sqrt), hello)
-    assert.equal(1, code)
+    assert.equal(2, code)
     assert.matches("one %-%-policy wanted; mrt plan compares several", out)
     for _, words in ipairs { "--policy", "--policy=", "--policies x", "--polic" } do
       code, out = mrt_with(words)
-      assert.equal(1, code)
-      assert.matches("usage: mrt", out)
+      assert.equal(2, code)
+      assert.matches("%(see mrt %-%-help%)", out)
     end
   end)
 end)
@@ -158,12 +158,12 @@ describe("mrt plan --policy", function()
     local keep, path = script(), write(sqrt)
     for words, message in pairs {
       ["--policy no/such.lua"] = "mrt plan: no/such.lua: No such file",
-      ["--policy"] = "a script is wanted",
+      ["--policy"] = "script.lua wanted",
       ["--json --policy " .. path .. " --policy " .. path] = "%-%-json prints one plan",
       ["--policy " .. write "return 1"] = "returns a table of",
     } do
       local code, out = mrt_with("plan", words, keep)
-      assert.equal(1, code)
+      assert.equal(words == "--policy" and 2 or 1, code)
       assert.matches(message, out)
     end
   end)

@@ -201,8 +201,9 @@ local Scales = {} -- metatable of what Delayed:look returns
 function Scales:__tostring()
   local lines = { ("%11s  %11s  %-8s  %s"):format("scale", "amax", "dtype", "what") }
   for _, s in ipairs(self) do
-    lines[#lines + 1] = ("%11.5g  %11.5g  %-8s  %s%s %s, %s:%d"):format(s.scale, s.amax,
-      s.dtype, s.backward and "gradient, " or "", s.name or s.op, s.type, s.file, s.line)
+    lines[#lines + 1] = ("%11.5g  %11.5g  %-8s  %s%s %s, %s%s:%d"):format(s.scale, s.amax,
+      s.dtype, s.backward and "gradient, " or "", s.name or s.op, s.type,
+      s.module and s.module .. ", " or "", s.file, s.line)
   end
   return table.concat(lines, "\n")
 end

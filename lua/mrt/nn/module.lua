@@ -111,7 +111,6 @@ function Module:forward()
   core.fail("state", self.type, "has no forward")
 end
 
-Module.__call = core.front(function(self, ...) return self:forward(...) end, nil, true)
 
 -- ---- walking ---------------------------------------------------------------
 
@@ -140,6 +139,21 @@ local function walk(value, path, owner, key, out)
   end
 end
 
+local paths = core.module_paths
+
+-- Reports name modules by these.  A module that turns out to be within another has the
+-- longer path from then on; of those it has in one network the first.
+local function note_paths(modules)
+  for _, entry in ipairs(modules) do
+    local path, module = entry[1], entry[2]
+    local known = paths[module]
+    if not known or known == "" or #path > #known + 1
+      and path:sub(-#known - 1) == "." .. known then
+      paths[module] = path
+    end
+  end
+end
+
 -- Everything under a module, in order, and named after its place.
 local function contents(module)
   if Module.is_class(module) then
@@ -150,8 +164,21 @@ local function contents(module)
   for _, entry in ipairs(out.variables) do
     if not entry[2]:get_name() then entry[2]:set_name(entry[1]) end
   end
+  note_paths(out.modules)
   return out
 end
+
+-- So that a path is known before anybody has asked for parameters.
+local function look_around(self)
+  local out = { seen = {}, within = {}, modules = {}, variables = {} }
+  if pcall(walk, self, "", nil, nil, out) then note_paths(out.modules) end
+  paths[self] = paths[self] or ""
+end
+
+Module.__call = core.front(function(self, ...)
+  if not paths[self] then look_around(self) end
+  return self:forward(...)
+end, nil, true)
 
 local function each(list)
   local i = 0

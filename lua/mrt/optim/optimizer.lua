@@ -397,8 +397,8 @@ local function apply(self, grads, clip_to, when)
   local common = { rate = rates(self), stochastic = trace.updates(self.params),
     scale = scale, when = when, t = t }
   for _, unit in ipairs(trace.units(self, self.params, grads)) do
-    self:update(unit.p, unit.g, unit.state or self.states[unit.index],
-      about(self, unit, common))
+    core.within(unit.p:get_name() or "", self.update, self, unit.p, unit.g,
+      unit.state or self.states[unit.index], about(self, unit, common))
     if unit.done then unit.done() end
   end
   for _, p in ipairs(self.params) do masks.restore(p, when) end

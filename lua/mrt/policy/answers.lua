@@ -17,7 +17,8 @@ local fields = { compute = true, gradient = true, scaled = true, output = true,
   accumulate = true }
 
 local function about(node)
-  return ("%s %s (%s:%d)"):format(node.op, node.type, node.file, node.line)
+  return ("%s %s (%s%s:%d)"):format(node.op, node.type, node.module and node.module .. ", " or "",
+    node.file, node.line)
 end
 
 local function refuse(policy, node, answer, wanted)

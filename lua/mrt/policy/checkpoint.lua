@@ -35,7 +35,8 @@ local asked = {} -- by the compiler
 ---@field flops number     of the node that makes it
 ---@field time number      predicted seconds of that node
 ---@field file string
----@field line integer
+---@field line integer     of the user's own code
+---@field module string?   the path of the module that was called: "blocks.3.fc"
 ---@field type string      "f32[4,8]"
 ---@field first_use integer  the step that makes it
 ---@field last_use integer   the step that reads it last
@@ -353,7 +354,8 @@ end
 local answers = { keep = true, recompute = true, swap = true }
 
 local function where(value)
-  return ("%s, %s:%d (%s)"):format(value.op, value.file, value.line, value.type)
+  return ("%s, %s%s:%d (%s)"):format(value.op, value.module and value.module .. ", " or "",
+    value.file, value.line, value.type)
 end
 
 local function answer(fn, value, all)

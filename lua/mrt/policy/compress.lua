@@ -21,6 +21,7 @@ local show = require "mrt.util.options".show
 ---@field layer integer   which call of a module it belongs to; 0: none
 ---@field file string
 ---@field line integer
+---@field module string?   the path of the module that was called
 ---@field refused string? why it stays as it is; nil: it may be compressed
 
 ---@alias mrt.CompressPolicy mrt.Format|number|(fun(value: mrt.Compressible): mrt.Format?)
@@ -36,7 +37,8 @@ local smallest <const> = { "nf4", "int8", "f8", "bf16" }
 local FORMATS <const> = '"bf16", "f16", "f8", "int8" or "nf4"'
 
 local function about(value)
-  return ("%s %s (%s:%d)"):format(value.op, value.type, value.file, value.line)
+  return ("%s %s (%s%s:%d)"):format(value.op, value.type,
+    value.module and value.module .. ", " or "", value.file, value.line)
 end
 
 local function refuse(policy, value, answer, why)

@@ -48,6 +48,7 @@ local asked = {} -- by the compiler
 ---@field flops number
 ---@field file string
 ---@field line integer
+---@field module string?   the path of the module that was called
 
 --- What it answers.
 ---@class mrt.ComputationChoice

@@ -19,11 +19,14 @@ function values.kind(one, word)
   return kinds[word] or "text"
 end
 
-local function in_range(one, value, word)
+-- A value that is `nil` where the word is none; `what` it should be.
+local function in_range(one, value, word, what)
   local least, most = one.least, one.most
-  if (not least or value >= least) and (not most or value <= most) then return value end
-  if not most then return nil, ("'%s', from %s wanted"):format(word, least) end
-  return nil, ("'%s', %s to %s wanted"):format(word, least or "up", most)
+  if value and (not least or value >= least) and (not most or value <= most) then return value end
+  if least and most then return nil, ("'%s', %s to %s wanted"):format(word, least, most) end
+  if least then return nil, ("'%s', a %s from %s wanted"):format(word, what, least) end
+  if most then return nil, ("'%s', a %s up to %s wanted"):format(word, what, most) end
+  return nil, ("'%s' is no %s"):format(word, what)
 end
 
 local read = {}
@@ -32,17 +35,14 @@ function read.own(one, word) return one.read(word) end
 
 function read.text(_, word) return word end
 
--- 1000, 1e3; a number that is none of them is none.
+-- 1000 or 1e3.
 function read.integer(one, word)
-  local value = math.tointeger(tonumber(word))
-  if not value then return nil, ("'%s' is no whole number"):format(word) end
-  return in_range(one, value, word)
+  return in_range(one, math.tointeger(tonumber(word)), word, "whole number")
 end
 
 function read.number(one, word)
   local value = tonumber(word)
-  if not value or value ~= value then return nil, ("'%s' is no number"):format(word) end
-  return in_range(one, value, word)
+  return in_range(one, value == value and value or nil, word, "number")
 end
 
 function read.bytes(_, word) return require "mrt.util.format".read_bytes(word) end

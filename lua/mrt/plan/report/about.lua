@@ -11,8 +11,30 @@ local about = {}
 --- "train.lua:12", of a step or a value.
 ---@param v {file: string, line: integer}
 ---@return string
-function about.place(v)
+function about.line(v)
   return v.line > 0 and ("%s:%d"):format(v.file, v.line) or v.file
+end
+
+--- "blocks.3.fc, train.lua:12": the module that was called, or whose parameter is
+--- updated, where there is one; and the line.
+---@param v {file: string, line: integer, module: string?}
+---@return string
+function about.place(v)
+  return v.module and v.module .. ", " .. about.line(v) or about.line(v)
+end
+
+--- "blocks.*.fc": what the modules of a list have in common.
+---@param v {module: string?}
+---@return string?
+function about.modules(v)
+  return v.module and (("." .. v.module .. "."):gsub("%.%d+%f[.]", ".*"):sub(2, -2))
+end
+
+--- The same of all that are alike but for their place in a list: "blocks.*.fc".
+---@param v {file: string, line: integer, module: string?}
+---@return string
+function about.places(v)
+  return about.place { file = v.file, line = v.line, module = about.modules(v) }
 end
 
 --- Where swapped values go.
@@ -41,8 +63,8 @@ function about.value(v)
     format.count(v.offset))
 end
 
---- Values of the arena alive at a step, those of one line, operator and type
---- together, the largest first: role, what, type, place, count, bytes.
+--- Values of the arena alive at a step, those of one line, operator and type, and of
+--- modules that are alike, together, the largest first: role, what, type, place, count, bytes.
 ---@param values table[]
 ---@param step integer
 ---@return table[]
@@ -53,11 +75,12 @@ function about.alive(values, step)
       local group = { role = v.role, what = v.name or v.op, type = v.type,
         place = about.place(v), bytes = 0, count = 0 }
       local key = table.concat({ group.role, group.what, group.type,
-        group.place }, "\0")
+        about.places(v) }, "\0")
       if not groups[key] then
         groups[key], out[#out + 1], group.key = group, group, key
       end
       group = groups[key]
+      if group.place ~= about.place(v) then group.place = about.places(v) end
       group.bytes, group.count = group.bytes + v.bytes, group.count + 1
     end
   end

@@ -41,7 +41,9 @@
 ---                   constant, output, input, activation, gradient,
 ---                   workspace; fetched (a variable that lives in the swap
 ---                   tier, while in the arena), swapped (in the swap tier)
----     steps         [{op, file, line, layer (0: none), backward, recomputed (it
+---     steps         [{op, module? (the path of the module that was called, "blocks.3.fc",
+---                   or of the parameter that is updated), file, line (of the
+---                   user's own code), layer (0: none), backward, recomputed (it
 ---                   runs again what has run), hosted? (by the CPU), in_tier? (where
 ---                   its variables are swapped to), accumulate?
 ---                   (what sums are rounded to after each term), class (kind of
@@ -49,7 +51,7 @@
 ---                   written), live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), tier? (of what is swapped), first, last (steps,
----                   both included), file, line}]
+---                   both included), module?, file, line}]
 ---     transfers     [{lane ("in" or "out" of memory), name?, value (in the arena),
 ---                   swapped (behind it), tier (a number of tiers), bytes, start (a
 ---                   step), wait (the step that waits for it), time (predicted seconds
@@ -72,7 +74,7 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "copied_out", "copied_in", "nodes",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane", "tier", "capacity",
-  "role", "op", "type", "bytes", "offset", "first", "last", "file", "line", "layer",
+  "role", "op", "type", "bytes", "offset", "first", "last", "module", "file", "line", "layer",
   "backward", "recomputed", "hosted", "in_tier", "accumulate", "class", "time", "live", "reads",
   "writes", "value",
   "start", "wait", "beside",

@@ -4,16 +4,17 @@
 --- the predicted seconds by line of Lua.  A line is known by its text, so lines that only
 --- move do not count as changed.  The same plan gives the same file.
 ---
----     schema   "mrt.lock/1"
+---     schema   "mrt.lock/2"
 ---     script   device, ranks      what was planned, for what: `script` is all words of the
 ---                                 command that change the plan
 ---     peak     persistent transient outputs swapped wire   bytes
 ---     seconds  of a step, predicted
----     bytes    [{file, code, role, bytes}]  that the peak is made of
----     time     [{file, code, seconds}]      of one micro-batch, if there are several
+---     bytes    [{module?, file, code, role, bytes}]  that the peak is made of
+---     time     [{module?, file, code, seconds}]      of one micro-batch, if there are several
 ---
 --- SPDX-License-Identifier: MIT
 
+local about = require "mrt.plan.report.about"
 local core = require "mrt.core"
 local json = require "mrt.util.json"
 local format = require "mrt.util.format"
@@ -21,7 +22,7 @@ local roles = require "mrt.plan.report.roles"
 
 local lock = {}
 
-local SCHEMA <const> = "mrt.lock/1"
+local SCHEMA <const> = "mrt.lock/2"
 local SLOWER <const> = 1.01 -- that much more predicted time counts
 
 local figures <const> = { "peak", "persistent", "transient", "outputs", "swapped", "wire" }
@@ -66,16 +67,18 @@ local function parts(plan)
       or v.first <= plan.peak_step and plan.peak_step <= v.last
     if inside and not roles.outside[v.role] then
       local code = code_of(v.file, v.line)
-      local key = table.concat({ v.file, code, v.role }, "\0")
-      add(bytes, by, key, { key = key, file = v.file, code = code, role = v.role, line = v.line },
-        "bytes", v.bytes)
+      local module = about.modules(v)
+      local key = table.concat({ v.file, module or "", code, v.role }, "\0")
+      add(bytes, by, key, { key = key, module = module, file = v.file, code = code, role = v.role,
+        line = v.line }, "bytes", v.bytes)
     end
   end
   by = {}
   for _, s in ipairs(plan:steps()) do
-    local code = code_of(s.file, s.line)
-    local key = table.concat({ s.file, code }, "\0")
-    add(time, by, key, { key = key, file = s.file, code = code, line = s.line }, "seconds", s.time)
+    local code, module = code_of(s.file, s.line), about.modules(s)
+    local key = table.concat({ s.file, module or "", code }, "\0")
+    add(time, by, key, { key = key, module = module, file = s.file, code = code, line = s.line },
+      "seconds", s.time)
   end
   sort(bytes, "bytes")
   sort(time, "seconds")
@@ -84,17 +87,17 @@ end
 
 --- What the lock of a plan says.
 ---@param plan mrt.Plan
----@param about {script: string, ranks: integer}
+---@param run {script: string, ranks: integer}
 ---@return table
-function lock.of(plan, about)
-  local out = { schema = SCHEMA, script = about.script, ranks = about.ranks,
+function lock.of(plan, run)
+  local out = { schema = SCHEMA, script = run.script, ranks = run.ranks,
     device = plan.device.name, seconds = plan.seconds }
   for _, name in ipairs(figures) do out[name] = math.tointeger(plan[name]) end
   out.bytes, out.time = parts(plan)
   return out
 end
 
-local ENTRY <const> = { "file", "code", "role", "bytes", "seconds" }
+local ENTRY <const> = { "module", "file", "code", "role", "bytes", "seconds" }
 
 -- JSON with a line for each entry, so that two are told apart by diff.
 ---@param found table  of lock.of
@@ -110,7 +113,8 @@ function lock.text(found)
   for _, name in ipairs { "bytes", "time" } do
     local field, entries = name == "time" and "seconds" or "bytes", {}
     for i, e in ipairs(found[name]) do
-      entries[i] = "    " .. json.encode({ file = e.file, code = e.code, role = e.role,
+      entries[i] = "    " .. json.encode({ module = e.module, file = e.file, code = e.code,
+        role = e.role,
         [field] = e[field] }, { order = ENTRY, lossy = true })
     end
     lines[#lines + 1] = ('  "%s": [\n%s\n  ]'):format(name, table.concat(entries, ",\n"))
@@ -160,7 +164,7 @@ end
 -- ---- comparing -----------------------------------------------------------------
 
 local function key_of(e, with_role)
-  return table.concat({ e.file, e.code, with_role and e.role or nil }, "\0")
+  return table.concat({ e.file, e.module or "", e.code, with_role and e.role or nil }, "\0")
 end
 
 local function is_lasting(entry) return not roles.in_arena[entry.role] end
@@ -204,7 +208,8 @@ local MOST_LINES <const> = 10
 local function add_lines(lines, list, show)
   for i = 1, math.min(#list, MOST_LINES) do
     local e, more = list[i].entry, list[i].more
-    lines[#lines + 1] = ("  %s%s: %s %s%s  %s"):format(e.file, e.line and ":" .. e.line or "",
+    lines[#lines + 1] = ("  %s%s%s: %s %s%s  %s"):format(e.module and e.module .. ", " or "",
+      e.file, e.line and ":" .. e.line or "",
       more < 0 and "-" or "+", show(math.abs(more)), e.role and " " .. e.role or "", e.code)
   end
   if #list > MOST_LINES then

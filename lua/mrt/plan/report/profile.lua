@@ -22,14 +22,16 @@ local Profile = {}
 Profile.__index = Profile
 Profile.__name = "mrt.Profile"
 
--- Steps of one name summed, most time first.
-local function group(steps, name_of)
+-- Steps of one name summed, most time first; if `exact` says the same of all of a name,
+-- they are called that.
+local function group(steps, name_of, exact)
   local groups, by_name = {}, {}
   for _, s in ipairs(steps) do
-    local name = name_of(s)
+    local name, own = name_of(s), exact and exact(s)
     local g = by_name[name]
+    if g and own and g.name ~= own then g.name = name end
     if not g then
-      g = { name = name, count = 0, measured = 0, predicted = 0, flops = 0,
+      g = { name = own or name, count = 0, measured = 0, predicted = 0, flops = 0,
         bytes = 0 }
       by_name[name], groups[#groups + 1] = g, g
     end
@@ -60,15 +62,25 @@ function Profile:by_class()
   return group(self.steps, function(s) return s.class end)
 end
 
---- Sum by Lua line and operator.
+local function named(s, place)
+  return ("%s%s, %s"):format(s.op, s.backward and " (gradient)" or "", place)
+end
+
+--- Sum by operator, Lua line and module, those of a list together: blocks.*.fc.
 ---
 ---     local rows = profile:by_line()
 ---@return table[]
 function Profile:by_line()
-  return group(self.steps, function(s)
-    return ("%s%s, %s"):format(s.op, s.backward and " (gradient)" or "",
-      about.place(s))
-  end)
+  return group(self.steps, function(s) return named(s, about.places(s)) end,
+    function(s) return named(s, about.place(s)) end)
+end
+
+--- Sum by module: "blocks.3.fc"; "-": outside of modules.
+---
+---     local rows = profile:by_module()
+---@return table[]
+function Profile:by_module()
+  return group(self.steps, function(s) return s.module or "-" end)
 end
 
 --- Return what plans of the same function take instead of predictions: seconds

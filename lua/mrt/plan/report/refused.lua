@@ -41,6 +41,7 @@ end
 ---@field reason string
 ---@field file string
 ---@field line integer
+---@field module string?
 
 --- List the refused candidates: steps whose operator could have left its result
 --- in an input.
@@ -54,7 +55,7 @@ return function(plan)
     if output and output.first == i and roles.in_arena[output.role] then
       for _, v in ipairs(o.overwritable) do
         local input, s = values[v], steps[i]
-        list[#list + 1] = { step = i, op = s.op, file = s.file, line = s.line,
+        list[#list + 1] = { step = i, op = s.op, file = s.file, line = s.line, module = s.module,
           input = ("%s %s"):format(input.name or input.op ~= "" and input.op
             or input.role, input.type),
           reason = reason(input, output, s, next_of[i][v], steps) }

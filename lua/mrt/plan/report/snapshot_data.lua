@@ -20,7 +20,8 @@ local OUTSIDE = 1 << 20 -- where the rest does
 
 local function frames(v)
   return { { filename = v.file, line = v.line,
-    name = ("%s %s"):format(v.name or v.op ~= "" and v.op or v.role, v.type) } }
+    name = ("%s%s %s"):format(v.module and v.module .. ": " or "",
+      v.name or v.op ~= "" and v.op or v.role, v.type) } }
 end
 
 local function event(action, v, address)

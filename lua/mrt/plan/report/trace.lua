@@ -10,7 +10,7 @@ local about = require "mrt.plan.report.about"
 local json = require "mrt.util.json"
 
 local order = { "displayTimeUnit", "traceEvents", "name", "cat", "ph", "pid", "tid", "ts", "dur",
-  "args", "line", "flops", "bytes" }
+  "args", "module", "line", "flops", "bytes" }
 
 local lanes = { "forward", "again", "gradient", "update" }
 
@@ -22,7 +22,7 @@ end
 
 local function slice(step, lane, from, seconds)
   return { name = step.op, cat = step.class, ph = "X", pid = 1, tid = lane,
-    ts = from * 1e6, dur = seconds * 1e6, args = { line = about.place(step),
+    ts = from * 1e6, dur = seconds * 1e6, args = { line = about.line(step), module = step.module,
       flops = step.flops, bytes = step.bytes } }
 end
 
