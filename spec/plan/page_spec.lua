@@ -61,8 +61,8 @@ describe("the page of a plan", function()
 
   it("knows each buffer's steps, readers and maker", function()
     local plan = plan_of()
-    local data, values, operands = data_of(html(plan), "plan-data"), plan:values(),
-      plan:operands()
+    local data, values, operands = data_of(html(plan, { front = false }), "plan-data"),
+      plan:values(), plan:operands()
     local n, columns = 0, data.buffers
     for i, v in ipairs(values) do
       local arena = ({ activation = 1, gradient = 1, workspace = 1, fetched = 1 })[v.role]
@@ -71,6 +71,7 @@ describe("the page of a plan", function()
         assert.same({ v.bytes, v.offset, v.first, v.last, v.type }, { columns.bytes[n],
           columns.offset[n], columns.first[n], columns.last[n],
           data.text[columns.type[n] + 1] })
+        assert.equal(v.module, data.text[columns.module[n] + 1])
         assert.equal(v.role, data.roles[columns.role[n] + 1][1])
         local reads = {}
         for step, o in ipairs(operands) do
@@ -109,7 +110,7 @@ describe("the page of a plan", function()
       for i = 1, 400 do a = (a * x + i):sin():matmul(mrt.ones(8, 8)) end
       return mrt.grad(a:sum(), x)
     end):plan(mrt.ones(8, 8))
-    local page = html(plan)
+    local page = html(plan, { front = false })
     assert.is_true(#page < 40000 + 250 * (#plan:values() + #plan:steps()), #page)
   end)
 

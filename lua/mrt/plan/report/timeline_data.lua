@@ -13,7 +13,6 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local about = require "mrt.plan.report.about"
 local embed = require "mrt.plan.report.embed"
 local format = require "mrt.util.format"
 local json = require "mrt.util.json"
@@ -39,6 +38,11 @@ end
 
 local function text_of(pool, text) return pool:of(format.shorten(text, LONGEST)) end
 
+-- "train.lua:12"
+local function line_of(x)
+  return x.line > 0 and ("%s:%d"):format(x.file, x.line) or x.file
+end
+
 -- The module whose node made it, where that is known.
 local function module_of(pool, x)
   return (x.module or "") ~= "" and text_of(pool, x.module) or -1
@@ -47,7 +51,7 @@ end
 local function describe_steps(pool, steps)
   local columns = new_columns("op", "place", "module", "back", "live", "time")
   for _, s in ipairs(steps) do
-    add(columns, { op = text_of(pool, s.op), place = text_of(pool, about.place(s)),
+    add(columns, { op = text_of(pool, s.op), place = text_of(pool, line_of(s)),
       module = module_of(pool, s), back = s.backward and 1 or 0, live = s.live,
       time = microseconds(s.time or 0) })
   end
@@ -90,7 +94,7 @@ local function describe_buffers(pool, plan, values)
     if number[v.role] and v.bytes > 0 then
       add(columns, { role = number[v.role], type = text_of(pool, v.type),
         what = text_of(pool, v.name or v.op ~= "" and v.op or v.role),
-        place = text_of(pool, about.place(v)), module = module_of(pool, v), bytes = v.bytes,
+        place = text_of(pool, line_of(v)), module = module_of(pool, v), bytes = v.bytes,
         offset = v.offset, first = v.first, last = v.last, maker = maker[i] or 0,
         reads = readers[i] or json.array {} })
     end
