@@ -16,7 +16,7 @@ install(DIRECTORY lua/mrt COMPONENT lua DESTINATION ${MRT_INSTALL_LUADIR}
 
 # Pages link to each other, and to examples, as they do in the source.
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
-  bindings/*.md core/*.md kernels/*.md lua/*.md spec/*.md)
+  bindings/*.md core/*.md kernels/*.md lua/*.md manual/*.md manual/*.svg spec/*.md)
 foreach(page IN LISTS pages)
   get_filename_component(folder ${page} DIRECTORY)
   install(FILES ${page} COMPONENT doc

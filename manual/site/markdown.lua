@@ -38,7 +38,8 @@ local function listing(language, code)
   local plain = unescape(code)
   local lua = language == "lua" or language == "" and (plain:find "local " or plain:find "mrt[.%[]"
     or plain:find "nn%." or plain:find "[%w_]+:[%w_]+[%({\"]" or plain:find "%-%->" )
-  return ('<pre%s>%s</pre>'):format(lua and ' class="lua"' or "",
+  local class = lua and ' class="lua"' or language == "text" and ' class="out"' or ""
+  return ('<pre%s>%s</pre>'):format(class,
     lua and lua_code.html(plain) or code)
 end
 
