@@ -16,11 +16,11 @@
 --- Gradients are of the sum of what all ranks compute, so they meet the other
 --- ranks again: all must differentiate alike.
 ---
----     allreduce sum, mean    the same allreduce of the gradients
----     allgather              reduce_scatter by sum
----     reduce_scatter sum     allgather (mean: divided by the number of ranks)
----     broadcast              the sum goes to the root, 0 to the others
----     max, min, prod, send, recv   none
+--- - allreduce by sum or mean: the same allreduce of the gradients
+--- - allgather: reduce_scatter by sum
+--- - reduce_scatter by sum: allgather (by mean: divided by the number of ranks)
+--- - broadcast: the sum goes to the root, 0 to the others
+--- - max, min, prod, send, recv: none
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -140,7 +140,14 @@ collective("broadcast", { root = options.of("integer", 0) })
 
 --- Give `a` to another rank, which calls recv.
 ---
----     world:send(x, { to = 1 })
+---     mrt.communicator.ranks(2, [[
+---       local mrt, world = ...
+---       if world.rank == 0 then
+---         world:send({ 1, 2 }, { to = 1 })
+---         return "sent"
+---       end
+---       return #world:recv({ 0, 0 }, { from = 0 })
+---     ]])[2]  --> 2
 ---
 --- Shapes: any shape.
 --- Raises: a rank that there is not; one that is gone.
@@ -154,7 +161,14 @@ end
 
 --- Get what another rank sends.
 ---
----     local y = world:recv(mrt.zeros(4), { from = 0 })
+---     mrt.communicator.ranks(2, [[
+---       local mrt, world = ...
+---       if world.rank == 0 then
+---         world:send({ 1, 2 }, { to = 1 })
+---         return "sent"
+---       end
+---       return #world:recv({ 0, 0 }, { from = 0 })
+---     ]])[2]  --> 2
 ---
 --- Raises: a rank that there is not; one that is gone.
 ---@param like_this mrt.Tensor|number[]  of the shape and dtype that come; its
@@ -184,7 +198,7 @@ end
 
 --- Make communicators of some of the ranks each.  All ranks call it.
 ---
----     local pair = comm:split(comm.rank // 2)
+---     local pair = world:split(world.rank // 2)
 ---
 --- Raises: a color that is no integer.
 ---@param color integer  ranks of one color are together; negative: in none
@@ -325,7 +339,7 @@ end
 ---     mrt.communicator.ranks(2, [[
 ---       local mrt, comm = ...
 ---       return table.concat(comm:allreduce { comm.rank, 1 }, " ")
----     ]])   --> { "1 2", "1 2" }
+---     ]])[2]  --> 1 2
 ---
 --- Raises: n below 1; what a rank raises.
 ---@param n integer     1 to 64

@@ -231,8 +231,9 @@ function Compiled:plan(...) return self:plan_in(nil, ...) end
 
 --- Plan a call in `k` micro-batches, whatever the option `accumulate` says.
 ---
----     local step = mrt.compile(function(x) return (x * x):sum() end)
----     local plan = step:plan_in(4, mrt.ones(8))
+---     local w = mrt.variable(mrt.ones(3))
+---     local step = mrt.compile(function(x) return mrt.grad((x * w):square():mean(), w) end)
+---     local plan = step:plan_in(4, mrt.ones(8, 3))
 ---
 --- Raises: a batch that k does not divide.
 ---@param k integer?  nil: as many as the next step has
@@ -258,7 +259,7 @@ end
 --- random numbers as they were; that takes a copy of what it updates.
 ---
 ---     local step = mrt.compile(function(x) return (x * x):sum() end)
----     local times = step:measure({ steps = 10 }, mrt.ones(3))
+---     local times = step:measure({ rounds = 3 }, mrt.ones(3))
 ---
 --- Raises: an option that there is not.
 ---@param o {rounds: integer, cpu: boolean?}  cpu: processor time
@@ -319,6 +320,7 @@ end
 --- smaller, and tell how far they are off.  It is no step of the training: variables and
 --- random numbers stay as they were.
 ---
+---     local step = mrt.compile(fn, { compress = "int8" })
 ---     print(step:compress_error(tokens, targets))
 ---@param ... any  as for the call
 ---@return mrt.CompressError
@@ -369,6 +371,8 @@ function Compiled:loss_scale() return self.scaler and self.scaler.scale:item() e
 --- How noisy the gradient has been, under `gradient_noise = true`: scale, noise, signal,
 --- small and big; nil: there was no step yet.
 ---
+---     local step = mrt.compile(fn, { gradient_noise = true, accumulate = 2 })
+---     step(tokens, targets)
 ---     print(step:gradient_noise().scale)   -- rows of a batch that pays
 ---@return mrt.GradientNoiseScale?
 function Compiled:gradient_noise()

@@ -37,7 +37,7 @@ function BPE:encode(text) return self.core:encode(text) end
 ---
 --- Raises: there is no such token.
 ---
----     bpe:decode { 15496 }
+---     bpe:decode(bpe:encode "Hello")  --> Hello
 ---@param ids integer[]
 ---@return string
 function BPE:decode(ids) return self.core:decode(ids) end

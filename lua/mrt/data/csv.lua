@@ -33,7 +33,8 @@ end
 --- Returns nil: a field that is no number, by its place; an empty one too,
 --- unless `missing` says what stands for it.
 ---
----     table:numbers { "area", "price" }
+---     local table = assert(mrt.data.csv "houses.csv")
+---     local numbers = assert(table:numbers { "area", "price" })
 ---
 --- Shapes: `[rows, columns]`.
 --- Raises: a column that there is not, a cell that is no number.
@@ -55,7 +56,7 @@ end
 
 --- Read a column as strings.
 ---
----     table:texts "city"
+---     assert(mrt.data.csv "houses.csv"):texts("city")[1]  --> Bern
 ---
 --- Raises: a column that there is not.
 ---@param column integer|string
@@ -69,7 +70,7 @@ end
 ---
 --- Returns nil: a word that is not among `words`.
 ---
----     local ids, words = table:labels "city"
+---     local ids, words = assert(mrt.data.csv "houses.csv"):labels "city"
 ---
 --- Raises: a column or a word that there is not.
 ---@param column integer|string
@@ -116,7 +117,7 @@ end
 --- Returns nil: a file that cannot be read; rows of different lengths; quotes
 --- that do not end.
 ---
----     local table, message = mrt.data.csv("houses.csv", { target = "price" })
+---     local table, message = mrt.data.csv "houses.csv"
 ---
 --- Raises: an option that there is not; a file's faults are a message.
 ---@param path string

@@ -23,7 +23,10 @@ local random = require "mrt.data.random"
 ---
 --- Raises: too few tokens for one mini-batch.
 ---
----     local loader = mrt.data.windows(mrt.arange(100), { context = 8, batch = 4 })
+---     local numbers = { tokens = 100, read = function(starts, context)
+---       return mrt.tensor(starts):unsqueeze(2) + mrt.arange(context)
+---     end }
+---     local loader = mrt.data.windows(numbers, { context = 8, batch = 4 })
 ---@param source {tokens: integer, read: function, expect: function?, fresh: boolean?}
 ---  read(starts, context) gives `[#starts, context]`; starts count from 0; fresh: it
 ---  keeps nothing of what it gives

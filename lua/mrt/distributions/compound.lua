@@ -26,7 +26,8 @@ end
 --- Take the last `n` dimensions of a batch for parts of one event, whose probabilities are
 --- multiplied.
 ---
----     Independent(Normal(mean, std), 1)   -- a diagonal normal distribution of rows
+---     local d = mrt.distributions     -- a diagonal normal distribution of rows
+---     d.Independent(d.Normal(mrt.zeros(4, 3), mrt.ones(4, 3)), 1):sample():type()  --> f32[4,3]
 ---@overload fun(base: mrt.Distribution, n: integer): mrt.Distribution
 local Independent = Distribution.class("Independent", { "base_distribution",
   "reinterpreted_batch_ndims" })

@@ -142,7 +142,7 @@ end
 --- Add a formula, or change one.
 ---
 ---     local d = mrt.distributions
----     d.register_kl(d.Normal, d.Normal, function(p, q) return (p.loc - q.loc):square() end)
+---     d.register_kl("Normal", "Normal", function(p, q) return (p.loc - q.loc):square() end)
 ---
 --- Shapes: a tensor of what the parameters broadcast to.
 --- Raises: what is no distribution, or no function.

@@ -79,7 +79,7 @@ end
 
 --- Estimate one model.
 ---
----     mrt.estimate.gpt3.estimate "gpt3-175b"
+---     mrt.estimate.gpt3.estimate "175B"
 ---
 --- Raises: a model that there is not.
 ---@param model mrt.estimate.GPT3Model|string

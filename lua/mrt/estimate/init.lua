@@ -1,10 +1,10 @@
 --- mrt.estimate -- memory of a model from its description, without a graph
 ---
 ---     local e = mrt.estimate
----     e.layer{sequence = 2048, dim = 12288, heads = 96}       bytes a layer keeps
----     e.boundary{tokens = 1e6, dim = 2560, layers = 32}       163840000000
----     e.states{parameters = 175e9}.literature                 2100000000000
----     print(e.gpt3.text())                                    the whole table
+---     e.layer{sequence = 2048, dim = 12288, heads = 96}    -- bytes a layer keeps
+---     e.boundary{tokens = 1e6, dim = 2560, layers = 32}    --> 163840000000
+---     e.states{parameters = 175e9}.literature              --> 2100000000000
+---     print(e.gpt3.text())                                 -- the whole table
 ---
 --- Numbers are bytes unless said otherwise, parameters are counts, and a share of
 --- a rank is rounded up to whole bytes.  Values are exact to 2^53.  A plan is the

@@ -76,7 +76,7 @@ end
 
 --- Estimate a convolution over images: `[batch, channels, height, width]`.
 ---
----     mrt.estimate.conv2d { batch = 1, inputs = 3, outputs = 8, height = 8, width = 8,
+---     mrt.estimate.conv2d { batch = 1, channels = 3, filters = 8, height = 8, width = 8,
 ---       kernel = 3 }
 ---
 --- Raises: an option that is missing or that there is not.

@@ -180,7 +180,7 @@ end
 --- Return the work of one step, forward and backward, for `batch` sequences: the
 --- model's, and the hardware's with what `recompute` adds.
 ---
----     mrt.estimate.flops { vocab = 50257, context = 1024, dim = 768, layers = 12, batch = 1 }
+---     mrt.estimate.flops { vocab = 50257, sequence = 1024, dim = 768, layers = 12, batch = 1 }
 ---
 --- Raises: an option that is missing or that there is not.
 ---@param given mrt.estimate.TransformerOptions  of it batch, layers, sequence, dim,

@@ -9,9 +9,9 @@
 --- 2, the real and the imaginary part, as PyTorch's `view_as_real` gives it.  Dimensions
 --- of a complex tensor are counted without it: `dim = -1` is the one before.
 ---
----   norm  "backward" (default): the inverse divides by n; "forward": the other does;
----         "ortho": both by sqrt(n)
----   n     how many numbers along dim: longer ones are cut, shorter ones filled with 0
+--- - `norm`: "backward" (default): the inverse divides by n; "forward": the other does;
+---   "ortho": both by sqrt(n)
+--- - `n`: how many numbers along dim: longer ones are cut, shorter ones filled with 0
 ---
 --- f32 and f64, narrower floats in f32; any n, by factors up to 31, others by chirps
 --- (kernels/cpu/fft/fft.c).  Gradients are transforms too.

@@ -87,7 +87,9 @@ end
 --- Returns nil: no such file (code "file"); a line that is none, by its number, or no
 --- sample at all (code "data").
 ---
----     local samples, message = mrt.finetune.read("data.jsonl", { tokenizer = model.tokenizer })
+---     local tokenizer = assert(mrt.text.tokenizer "SmolLM2-135M")
+---     local samples, message = mrt.finetune.read("data.jsonl", { tokenizer = tokenizer,
+---       context = 512 })
 ---
 --- Raises: an option that there is not; a file's faults are a message.
 ---@param path string
@@ -128,7 +130,7 @@ end
 
 --- Put a share of the samples aside, chosen by the seed.
 ---
----     local train, test = data:split(0.9)
+---     local train, test = data:split(0.9, 1)
 ---
 --- Raises: a share outside of 0 to 1.
 ---@param share number   from 0 to 1

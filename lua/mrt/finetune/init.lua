@@ -110,7 +110,8 @@ end
 --- What a run would take, running nothing: the choice that is asked for first, then
 --- others.
 ---
----     local choices = mrt.finetune.choices { model = model, data = samples }
+---     local choices = mrt.finetune.choices { folder = "SmolLM-135M", data = "train.jsonl",
+---       memory = "1GiB" }
 ---     for _, choice in ipairs(choices) do print(choice) end
 ---
 --- Raises: an option that there is not.

@@ -170,7 +170,7 @@ local writers = {
 
 --- Write tensors to a file; its ending says the format.
 ---
----     assert(mrt.save("model.safetensors", {w = w, b = b}, {author = "me"}))
+---     assert(mrt.save("both.safetensors", {w = w, b = b}, {author = "me"}))
 ---     assert(mrt.save("xs.npz", {x = x, y = y}, {compress = true}))
 ---     assert(mrt.save("x.npy", x))
 ---

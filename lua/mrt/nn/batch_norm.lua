@@ -17,9 +17,9 @@ local trace = require "mrt.compile.trace"
 ---  evaluation normalises by the batch too
 
 --- Make a batch norm for `[N, channels, ...]` with any number of dimensions
---- after the channels:
+--- after the channels: y = (x - mean) / sqrt(var + eps) * weight + bias.
 ---
----     y = (x - mean) / sqrt(var + eps) * weight + bias
+---     nn.BatchNorm(3)(mrt.randn(8, 3, 16, 16)):type()  --> f32[8,3,16,16]
 ---
 --- While training, mean and (biased) variance are those of the batch, and the
 --- running statistics move towards them (the variance unbiased, as in PyTorch);

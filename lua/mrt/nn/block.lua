@@ -8,9 +8,10 @@ local Attention = require "mrt.nn.attention"
 local MLP = require "mrt.nn.mlp"
 local options = require "mrt.util.options"
 
---- Make a pre-norm transformer block: `[B,T,dim]` -> `[B,T,dim]`,
+--- Make a pre-norm transformer block, `[B,T,dim]` -> `[B,T,dim]`: x + attention(norm(x)),
+--- and to this its mlp(norm(x)).
 ---
----     x = x + attention(norm(x));  x = x + mlp(norm(x))
+---     nn.Block(64, 4)(mrt.randn(2, 16, 64)):type()  --> f32[2,16,64]
 ---@class mrt.nn.Block: mrt.nn.Module
 ---@overload fun(dim: integer, heads: integer, options?: mrt.nn.BlockOptions): mrt.nn.Block
 local Block = Module("Block", "tensor")

@@ -20,7 +20,7 @@ local modes = { sum = true, mean = true, max = true }
 ---
 ---     local bag = nn.EmbeddingBag(1000, 16, {mode = "sum"})
 ---     bag(ids)             -- i32[32,10] -> f32[32,16]
----     bag(ids, offsets)    -- i32[300], i32[32] -> f32[32,16]
+---     bag(flat, offsets)   -- i32[300], i32[32] -> f32[32,16]
 ---@class mrt.nn.EmbeddingBag: mrt.nn.Module
 ---@field weight mrt.Tensor  `[rows, dim]`
 ---@overload fun(rows: integer, dim: integer, o?: mrt.nn.EmbeddingBagOptions): mrt.nn.EmbeddingBag

@@ -13,9 +13,10 @@ local options = require "mrt.util.options"
 
 --- Make a group norm for `[N, channels, ...]`: each sample's channels, in
 --- `groups` groups of neighbours, are normalised over the group and all
---- positions, then scaled and shifted channel by channel:
+--- positions, then scaled and shifted channel by channel: y = (x - mean) /
+--- sqrt(var + eps) * weight + bias.
 ---
----     y = (x - mean) / sqrt(var + eps) * weight + bias
+---     nn.GroupNorm(2, 8)(mrt.randn(4, 8, 16)):type()  --> f32[4,8,16]
 ---@class mrt.nn.GroupNorm: mrt.nn.Module
 ---@field weight mrt.Tensor?  `[channels]`
 ---@field bias mrt.Tensor?    `[channels]`

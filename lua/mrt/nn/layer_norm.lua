@@ -6,9 +6,10 @@ local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local options = require "mrt.util.options"
 
---- Make a layer norm over the last dimension, `dim` wide:
+--- Make a layer norm over the last dimension, `dim` wide: y = (x - mean) /
+--- sqrt(var + eps) * weight + bias.
 ---
----     y = (x - mean x) / sqrt(var x + eps) * weight + bias
+---     nn.LayerNorm(64)(mrt.randn(2, 16, 64)):type()  --> f32[2,16,64]
 ---@class mrt.nn.LayerNorm: mrt.nn.Module
 ---@field weight mrt.Tensor  `[dim]`
 ---@field bias mrt.Tensor?   `[dim]`

@@ -6,9 +6,10 @@ local mrt = require "mrt"
 local Module = require "mrt.nn.module"
 local options = require "mrt.util.options"
 
---- Make a root-mean-square norm over the last dimension, `dim` wide:
+--- Make a root-mean-square norm over the last dimension, `dim` wide: y = x /
+--- sqrt(mean(x * x) + eps) * weight.
 ---
----     y = x / sqrt(mean(x * x) + eps) * weight
+---     nn.RMSNorm(64)(mrt.randn(2, 16, 64)):type()  --> f32[2,16,64]
 ---@class mrt.nn.RMSNorm: mrt.nn.Module
 ---@field weight mrt.Tensor  `[dim]`
 ---@overload fun(dim: integer, options?: {eps: number?}): mrt.nn.RMSNorm

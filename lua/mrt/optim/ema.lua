@@ -130,9 +130,11 @@ function EMA:__tostring()
     describe.tensors(self.params))
 end
 
---- Keep averages of parameters, which begin as these are now:
+--- Keep averages of parameters, which begin as these are now and come nearer to them by
+--- a share of 1 - decay with each update.
 ---
----     average = average + (1 - decay) (parameter - average)
+---     local ema = optim.ema(model:parameters(), { decay = 0.99 })
+---     for _ = 1, 3 do step(x, y); ema:update() end
 ---
 --- With `warmup` the decay is min(decay, (1 + t) / (10 + t)) at update t, from 0.
 ---

@@ -257,7 +257,7 @@ end
 
 --- List the parameters.
 ---
----     #opt:parameters()
+---     print(#opt:parameters())
 ---
 --- Shapes: variables of any shape.
 ---@return mrt.Tensor[]

@@ -34,7 +34,7 @@ local fused = require "mrt.optim.update"
 
 --- Make a Muon optimizer.
 ---
----     local opt = optim.muon(model.blocks:parameters(), {lr = 0.02})
+---     local opt = optim.muon(model:parameters(), {lr = 0.02})
 ---     local opt = optim.muon({ {params = hidden}, {params = others, adamw = true} })
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.MuonOptions): mrt.Optimizer
 local muon = Optimizer("muon", {}, { lr = 0.02, momentum = 0.95, nesterov = true, steps = 5,

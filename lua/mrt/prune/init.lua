@@ -2,18 +2,17 @@
 ---
 ---     local prune = mrt.prune
 ---     prune.magnitude(model, {share = 0.8})     -- or prune.two_of_four(model)
----     ... train as always: optimizers and averages keep what is pruned at 0 ...
+---     -- train as always: optimizers and averages keep what is pruned at 0
 ---     print(prune.report(model))
----     prune.pack(model)           -- two of four: half of the bytes; or
----     prune.remove(model)
+---     prune.remove(model)         -- or prune.pack(model): two of four in half of the bytes
 ---
 --- A pruned layer has a buffer "weight_mask", which `state()` saves; to load such a
 --- state, prune the new model first.  Pruning again only adds zeros.
 --- `prune.channels` and `prune.heads` make layers smaller instead (structured.lua).
 ---
----   from  Han et al. 2015 (arXiv:1506.02626), magnitude; Mishra et al. 2021
----         (arXiv:2104.08378), two of four; Zhu & Gupta 2017 (arXiv:1710.01878):
----         masks kept in training, the share raised step by step
+--- From: Han et al. 2015 (arXiv:1506.02626), magnitude; Mishra et al. 2021
+--- (arXiv:2104.08378), two of four; Zhu & Gupta 2017 (arXiv:1710.01878): masks kept
+--- in training, the share raised step by step.
 ---
 --- SPDX-License-Identifier: MIT
 

@@ -54,11 +54,14 @@ local function parts(text)
   return list
 end
 
--- The last line as what is returned, if it is an expression.
+-- What the last statement returns, if it is an expression, of one line or of several
+-- that are indented below the first.
 local function compile(lines, env)
-  local rest = table.concat(lines, "\n", 1, #lines - 1)
-  local chunk = load(rest .. "\nreturn " .. lines[#lines], "=example", "t", env)
-  return chunk or assert(load(table.concat(lines, "\n"), "=example", "t", env))
+  local at = #lines
+  while at > 1 and not lines[at]:find "^[^%s%])}]" do at = at - 1 end
+  local before, last = table.concat(lines, "\n", 1, at - 1), table.concat(lines, "\n", at)
+  local chunk = load(before .. "\nreturn " .. last, "=example", "t", env)
+  return chunk or assert(load(before .. "\n" .. last, "=example", "t", env))
 end
 
 --- Run an example.  Locals last from part to part.

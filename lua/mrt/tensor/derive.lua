@@ -194,7 +194,7 @@ end
 --- several tensors `[i][j]`, of x i and then of x j.
 ---
 ---     mrt.hessian(function(x) return (x ^ 3):sum() end, mrt.tensor { 1.0, 2 })
----       --> {{6, 0}, {0, 12}}
+---     --> [[6.0 0.0] [0.0 12.0]]
 ---
 --- Each element of x takes a gradient of the gradient: for a few of them; hvp takes
 --- one for all.

@@ -314,7 +314,9 @@ end
 
 --- Sums of products of tensors: Einstein's notation.
 ---
----     mrt.einsum("bij,bjk->bik", x, y)   mrt.einsum("ii", x)   mrt.einsum("...i,i", x, w)
+---     mrt.einsum("bij,bjk->bik", mrt.ones(4, 2, 3), mrt.ones(4, 3, 5)):type()  --> f32[4,2,5]
+---     mrt.einsum("ii", mrt.eye(3))  --> 3
+---     mrt.einsum("...i,i", mrt.ones(2, 3), mrt.ones(3))  --> [3.0 3.0]
 ---
 --- Shapes: as the equation says: `"ij,jk->ik"` takes `[i,j]`, `[j,k]`.
 --- Raises: an equation that does not fit the shapes.

@@ -24,7 +24,8 @@ local op = core.op
 --- A lazy tensor.  `x[i]` is `x:select(1, i)`.
 ---
 ---     local x = mrt.tensor{{1, 2}, {3, 4}}
----     (x * x + 1):sum()  --> 34
+---     local y = x * x + 1
+---     y:sum()  --> 34
 ---@class mrt.Tensor
 ---@field shape integer[]        a copy
 ---@field dtype mrt.DType

@@ -67,7 +67,8 @@ local function rms_norm(x, others, o) return op.rms_norm(x, others.weight, o) en
 
 --- Layer norm over the last dimension (Ba et al., arXiv:1607.06450).
 ---
----     x:layer_norm(weight, bias)  x:layer_norm({C}, weight, bias, 1e-6)
+---     x:layer_norm(weight, bias)
+---     x:layer_norm({8}, weight, bias, 1e-6)
 ---
 --- Raises: sizes that are not x's last.
 ---@param normalized_shape? integer|integer[]  PyTorch's, the sizes of the last dimensions;

@@ -190,7 +190,9 @@ end
 --- Where a share q of the elements lies below: of n in order what stands at q (n - 1)
 --- from 0, between two elements by `interpolation`.  NaN if there is one.
 ---
----     x:quantile(0.5)   x:quantile({0.25, 0.75}, 2)   x:quantile{q = 0.9, dim = 1}
+---     x:quantile(0.5)
+---     x:quantile({0.25, 0.75}, 2)
+---     x:quantile{q = 0.9, dim = 1}
 ---
 --- Raises: q outside of 0 to 1.
 ---@param q number|number[]|mrt.Tensor|table  0 to 1; a list: the results' first dimension

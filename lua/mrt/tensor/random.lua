@@ -179,7 +179,7 @@ end
 
 --- The integers below n in an order that is as likely as any other.
 ---
----     mrt.randperm(4):sort()  --> [0 1 2 3], [3 0 2 1]
+---     mrt.randperm(4):sum()  --> 6
 ---
 --- Shapes: -> `[n]`, i64.
 --- Raises: n below 0.

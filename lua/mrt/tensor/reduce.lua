@@ -25,7 +25,10 @@ end
 
 --- Average over dimensions, or all; integers give f32.
 ---
----     x:mean()  x:mean(2)  x:mean({1, 2}, true)  x:mean{dim = 2, keepdim = true}
+---     mrt.arange(4):mean()  --> 1.5
+---     x:mean(2)
+---     x:mean({1, 2}, true)
+---     x:mean{dim = 2, keepdim = true}
 ---
 --- Raises: a dimension that x does not have.
 ---@param dim? integer|integer[]|{dim: integer|integer[]?, keepdim: boolean?}

@@ -144,7 +144,9 @@ local function as_real(y) return is_float(y) and y or op.cast(y, "f32") end
 
 --- The area below points y that are joined by lines.
 ---
----     y:trapezoid()   y:trapezoid{dx = 0.1, dim = 1}   y:trapezoid(x)
+---     y:trapezoid()
+---     y:trapezoid{dx = 0.1, dim = 1}
+---     y:trapezoid(x)
 ---
 --- Shapes: `[..., n]` -> `[...]`.
 --- Raises: a dimension that x does not have.

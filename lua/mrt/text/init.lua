@@ -1,6 +1,6 @@
 --- text -- texts as ids, and messages as texts
 ---
----     local tok = assert(mrt.text.tokenizer "folder of a model")
+---     local tok = assert(mrt.text.tokenizer "SmolLM2-135M")
 ---     tok:encode "Hello, world!"                       -- {9906, 11, 1917, 0}
 ---     tok:chat({ { role = "user", content = "Hello" } }, { generation_prompt = true })
 ---

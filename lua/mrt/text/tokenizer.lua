@@ -78,7 +78,7 @@ end
 ---
 --- Raises: there is no such id.
 ---
----     tokenizer:decode { 9906 }
+---     tokenizer:decode(tokenizer:encode "Hello")  --> Hello
 ---@param ids integer[]
 ---@param o? {skip_special: boolean?}  leave out special tokens: default false
 ---@return string

@@ -271,7 +271,8 @@ end
 --- are as in the snapshot, variables among them, and others as they were; such a run is
 --- not saved (`save` raises) before a load has come to its end.
 ---
----     snapshots:load "runs/one/step-100.snapshot"
+---     snapshots:save(100)
+---     snapshots:load "runs/one/step-00000100.safetensors"
 ---@param path string
 ---@return integer? step
 ---@return string? message  the file cannot be read
@@ -315,8 +316,8 @@ end
 
 --- Keep snapshots of a run in a folder.
 ---
----     local snapshots = mrt.train.snapshots { folder = "runs/one", model = model,
----       optimizer = opt }
+---     local snapshots = mrt.train.snapshots { folder = "runs/one",
+---       parts = { model = model, optimizer = opt } }
 ---
 --- Raises: an option that there is not.
 ---@param given mrt.SnapshotOptions
