@@ -179,6 +179,7 @@ for _, entry in ipairs(pages_of.search(index, where)) do
   rows[#rows + 1] = ("[%s,%s,%s]"):format(quoted(entry[1]), quoted(entry[2]), quoted(entry[3]))
 end
 write("index.js", "const MRT_INDEX = [\n" .. table.concat(rows, ",\n") .. "];\n")
+write("mrt.1", require "mrt.cli.man"())
 for _, name in ipairs { "style.css", "manual.js" } do
   write(name, read(root .. "/manual/site/" .. name))
 end

@@ -59,6 +59,16 @@ describe("the manual", function()
     assert.is_true(count > 1000)
   end)
 
+  it("has a page for man that names every command and variable", function()
+    local page = read "mrt.1"
+    for _, name in ipairs(require "mrt.cli.commands".list()) do
+      assert.matches(".SS mrt " .. name, page, 1, true)
+    end
+    for name in page:gmatch "\\n%.B (MRT_[%u_]+)" do assert.is_truthy(name) end
+    assert.matches(".SH ENVIRONMENT", page, 1, true)
+    assert.is_nil(page:find "\\n'")
+  end)
+
   it("marks code, and links what it names", function()
     local text = read "ref-mrt.nn.html"
     assert.matches('<b class="k">local</b>', text, 1, true)

@@ -76,7 +76,7 @@ local function describe(topic)
   return 1
 end
 
-return arguments.new {
+local command = arguments.new {
   name = "mrt help",
   about = "How to call the program, and what the library's names mean.",
   { "[TOPIC...]", "a command, environment, or a name of the library" },
@@ -87,3 +87,8 @@ return arguments.new {
     return describe(topic) or 0
   end,
 }
+
+--- Options of the program itself, and what it exits with: for man.lua.
+command.program = { options = options, status = status }
+
+return command
