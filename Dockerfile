@@ -14,7 +14,9 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
       libjansson-dev libutf8proc-dev libpcre2-dev zlib1g-dev
 COPY . /src
 # Kernels for every instruction set: the image runs elsewhere.
-RUN cmake -S /src -B /build -G Ninja -DMRT_BUILD_TESTS=OFF -DMRT_SHARED=ON && \
+ARG MRT_ISAS="base;avx2;avx512"
+RUN cmake -S /src -B /build -G Ninja -DMRT_BUILD_TESTS=OFF -DMRT_SHARED=ON \
+      "-DMRT_ISAS=$MRT_ISAS" && \
     cmake --build /build && \
     for part in runtime lua doc; do \
       DESTDIR=/stage cmake --install /build --component $part --strip; \
