@@ -25,7 +25,7 @@ RUN cmake -S /src -B /build -G Ninja -DMRT_BUILD_TESTS=OFF -DMRT_SHARED=ON \
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends \
       lua5.4 liblua5.4-0 libedit2 libjansson4 libutf8proc2 libpcre2-8-0 zlib1g && \
-    rm -rf /var/lib/apt/lists/*
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY --from=build /stage/ /
 RUN ldconfig && mrt -e 'assert(require("mrt").ones(3):sum():item() == 3)'
 WORKDIR /work

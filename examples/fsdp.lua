@@ -33,8 +33,8 @@ local flags = arguments.script {
 local comm = mrt.communicator.create()
 
 local function own_sources()
-  local folder, files = arg[0]:match "^(.*)/[^/]*$" or ".", {}
-  local list = io.popen(("ls '%s'/../lua/mrt/nn/*.lua"):format(folder:gsub("'", "'\\''")))
+  local folder, files = package.searchpath("mrt.nn", package.path):match "^(.*)/[^/]*$", {}
+  local list = io.popen(("ls '%s'/*.lua"):format(folder:gsub("'", "'\\''")))
   for path in list:lines() do files[#files + 1] = path end
   return files
 end

@@ -42,6 +42,9 @@ local function read(folders, pattern)
 end
 
 local c, lua = read("core kernels", "*.c"), read("lua", "*.lua")
+if #c == 0 then -- installed: pages instead, and examples
+  c, lua = read("core kernels lua", "*.md"), read("examples", "*.lua")
+end
 if #c == 0 or #lua == 0 then error("no sources beside " .. arg[0], 0) end
 local text = data.text { text = c .. lua }
 local first, second = text:split(#c / (#c + #lua))

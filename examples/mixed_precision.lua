@@ -28,8 +28,9 @@ local flags = arguments.script {
 -- ---- data ---------------------------------------------------------------------
 
 local root = (arg[0]:match "^(.*)/[^/]*$" or ".") .. "/../"
-local text = assert(mrt.data.text { files = flags.data and { flags.data }
-  or { root .. "README.md", root .. "core/mrt.h" } })
+local pages = { root .. "README.md", root .. "core/mrt.h" }
+if not io.open(pages[2]) then pages[2] = root .. "CONTRIBUTING.md" end -- installed
+local text = assert(mrt.data.text { files = flags.data and { flags.data } or pages })
 local loader = text:loader { batch = flags.batch, context = flags.context, seed = 1,
   shuffle = true }
 local batches = {}

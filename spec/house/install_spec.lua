@@ -125,8 +125,11 @@ describe("an installed tree #install", function()
     end
     assert.is_true(count > 50)
     run("test -s " .. pages .. "/LICENSE")
-    local output = run("cd / && " .. prefix .. "/bin/mrt " .. pages .. "/examples/autodiff.lua")
-    assert.is_true(#output > 0)
+    -- These read what lies beside them in the source.
+    for _, words in ipairs { "gpt.lua --steps 1 --sample 0", "lora.lua --steps 1 --tune 1",
+      "fsdp.lua --steps 1", "mixed_precision.lua --steps 2" } do
+      run("cd / && " .. prefix .. "/bin/mrt " .. pages .. "/examples/" .. words)
+    end
   end)
 
   it("comes in parts", function()
