@@ -7,6 +7,7 @@
 --- SPDX-License-Identifier: MIT
 
 local commands = require "mrt.cli.commands"
+local page = require "mrt.cli.arguments.help"
 
 -- Text in which troff finds no request of its own.
 local function plain(text)
@@ -21,29 +22,13 @@ local function term(out, head, text)
   out[#out + 1] = plain((text or ""):gsub("%s*\n%s*", " "))
 end
 
-local function head_of(one)
-  local names, words = table.concat(one.names, ", "), table.concat(one.words, " ")
-  return names .. (names ~= "" and words ~= "" and " " or "") .. words
-end
-
--- The text, the choices and the default of an option.
-local function said_of(one)
-  local parts = { one.what ~= "" and one.what or nil }
-  if one.choices then parts[#parts + 1] = table.concat(one.choices, ", ") end
-  if one.many then parts[#parts + 1] = "may be given several times" end
-  if one.default ~= nil and one.kind ~= "flag" then
-    parts[#parts + 1] = "default " .. tostring(one.default)
-  end
-  return table.concat(parts, "; ")
-end
-
 local function command(out, name)
   local parser = commands.find(name)
   out[#out + 1] = ".SS mrt " .. plain(name)
   out[#out + 1] = plain(parser.about)
   for _, list in ipairs { parser.places or {}, parser.options or {} } do
     for _, one in ipairs(list) do
-      if one.what then term(out, head_of(one), said_of(one)) end
+      if one.what then term(out, page.of(one)) end
     end
   end
 end

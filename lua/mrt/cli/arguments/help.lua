@@ -56,6 +56,12 @@ local function head_of(one)
   return "  " .. head .. table.concat(one.words, " ")
 end
 
+--- What an option or a place is called, and what is said of it, in one line each.
+---@param one table  of a parser's `options` or `places`
+---@return string head
+---@return string text
+function help.of(one) return (head_of(one):gsub("^ +", "")), said_of(one) end
+
 -- Heads in a column, texts in another; what is too long for its column has its own line.
 local function add_rows(lines, rows, width)
   local margin = width < 64 and 6 or 22 -- narrow: texts below their heads
