@@ -134,26 +134,46 @@ static int decode(lua_State *L) {
 }
 
 static bool field(lua_State *L, const char *name) {
-  lua_getfield(L, 4, name);
+  lua_getfield(L, -1, name);
   bool is = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return is;
 }
 
-/* add(content, id, {special=, lstrip=, rstrip=, single_word=}): a token beside the
- * vocabulary; nil, message, code where its id is another's. */
+/* The token at the top of the stack, which keeps its text. */
+static void read_token(lua_State *L, mrt_extra_token *k) {
+  luaL_argcheck(L, lua_istable(L, -1), 2, "a list of tokens wanted");
+  *k = (mrt_extra_token){ .special = field(L, "special"),
+                          .lstrip = field(L, "lstrip"),
+                          .rstrip = field(L, "rstrip"),
+                          .single_word = field(L, "single_word"),
+                          .normalized = field(L, "normalized") };
+  luaL_argcheck(L, lua_getfield(L, -1, "content") == LUA_TSTRING, 2,
+                "a token's content wanted");
+  k->content = lua_tolstring(L, -1, &k->size);
+  lua_getfield(L, -2, "id");
+  int is;
+  lua_Integer id = lua_tointegerx(L, -1, &is);
+  k->id = !is || id < 0 || id > INT32_MAX ? -1 : (int)id;
+  lua_pop(L, 2);
+}
+
+/* add(list of {content=, id=, special=, lstrip=, rstrip=, single_word=,
+ * normalized=}): tokens beside the vocabulary; nil, message, code where an id is
+ * another's. */
 static int add(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tokenizer *t = check(L);
-  luaL_checktype(L, 4, LUA_TTABLE);
-  mrt_extra_token k = { .special = field(L, "special"),
-                        .lstrip = field(L, "lstrip"),
-                        .rstrip = field(L, "rstrip"),
-                        .single_word = field(L, "single_word") };
-  k.content = luaL_checklstring(L, 2, &k.size);
-  lua_Integer id = luaL_checkinteger(L, 3);
-  k.id = id < 0 || id > INT32_MAX ? -1 : (int)id;
-  mrt_status status = mrt_tokenizer_add(t, &k, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t n = lua_rawlen(L, 2);
+  luaL_argcheck(L, n <= 1 << 20, 2, "too many tokens");
+  mrt_extra_token *list = lua_newuserdatauv(L, n * sizeof *list + 1, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    read_token(L, &list[i]);
+    lua_pop(L, 1);
+  }
+  mrt_status status = mrt_tokenizer_add(t, list, (int)n);
   if (status == MRT_EVALUE) status = MRT_EDATA;
   if (status) return mrt_lua_failed(L, m, status, "tokenizer");
   lua_pushboolean(L, 1);

@@ -70,7 +70,8 @@ MRT_API int mrt_tokenizer_id(const mrt_tokenizer *t, const char *token,
 MRT_API bool mrt_tokenizer_is_bytes(const mrt_tokenizer *t);
 MRT_API bool mrt_tokenizer_is_special(const mrt_tokenizer *t, int id);
 
-/* A token beside the vocabulary, found in texts as it is. */
+/* A token beside the vocabulary, found in texts as it is; or one that is there,
+ * which gets these flags instead. */
 typedef struct mrt_extra_token {
   const char *content;
   size_t size;
@@ -78,6 +79,7 @@ typedef struct mrt_extra_token {
   bool special;
   bool lstrip, rstrip; /* takes the white space beside it */
   bool single_word;    /* only where no letter is beside it */
+  bool normalized;     /* found in what normalizers make of the text */
 } mrt_extra_token;
 /* EVALUE: an id that is another token's, or beyond all; nothing is added. */
 MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,

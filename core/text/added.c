@@ -47,6 +47,7 @@ static mrt_status make_trie(mrt_tokenizer *t, mrt_trie *trie, bool normalized,
   for (int i = 0; i < a->count; i++) {
     const mrt_added_token *k = &a->list[i];
     if (k->normalized != normalized || (plain && k->special)) continue;
+    if (k->replaced) continue;
     if (k->normal.size) e[n++] = (mrt_trie_entry){ k->normal, a->count - i };
   }
   *any = n > 0;

@@ -67,23 +67,44 @@ static mrt_status check_extra(const mrt_tokenizer *t,
   return MRT_OK;
 }
 
+/* Only the first `count` are there. */
+static void restore(mrt_added *a, int count) {
+  a->count = count;
+  for (int i = 0; i < count; i++)
+    if (a->list[i].replaced > count) a->list[i].replaced = 0;
+}
+
+/* Put it in the list, in place of one that is there; `at`: by id. */
+static mrt_status put_extra(mrt_tokenizer *t, const mrt_extra_token *k,
+                            const int *at) {
+  mrt_added_token a = { .content = { k->content, k->size },
+                        .id = k->id,
+                        .special = k->special,
+                        .lstrip = k->lstrip,
+                        .rstrip = k->rstrip,
+                        .single_word = k->single_word,
+                        .normalized = k->normalized };
+  MRT_TRY(mrt_added_put(t, &a));
+  if (k->id < t->count && at[k->id])
+    t->added.list[at[k->id] - 1].replaced = t->added.count;
+  return MRT_OK;
+}
+
 MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
                                      const mrt_extra_token *tokens, int count) {
+  mrt_context *ctx = t->ctx;
   int before = t->added.count;
+  size_t bytes = ((size_t)t->count + 1) * sizeof(int);
   for (int i = 0; i < count; i++) MRT_TRY(check_extra(t, &tokens[i]));
+  int *at = mrt_calloc(ctx->allocator, 1, bytes);
+  if (!at) return mrt_nomem(&ctx->error);
+  for (int i = 0; i < before; i++) at[t->added.list[i].id] = i + 1;
   mrt_status status = MRT_OK;
-  for (int i = 0; i < count && !status; i++) {
-    const mrt_extra_token *k = &tokens[i];
-    mrt_added_token a = { .content = { k->content, k->size },
-                          .id = k->id,
-                          .special = k->special,
-                          .lstrip = k->lstrip,
-                          .rstrip = k->rstrip,
-                          .single_word = k->single_word };
-    status = mrt_added_put(t, &a);
-  }
+  for (int i = 0; i < count && !status; i++)
+    status = put_extra(t, &tokens[i], at);
+  mrt_release(ctx->allocator, at, bytes);
   if (!status) status = mrt_tokenizer_prepare(t);
-  if (status) t->added.count = before;
+  if (status) restore(&t->added, before);
   return status;
 }
 

@@ -140,6 +140,7 @@ typedef struct mrt_added_token {
   int32_t id;
   bool single_word, lstrip, rstrip, normalized, special;
   mrt_slice normal; /* what normalizers make of it, if it is normalized */
+  int replaced;     /* by so manieth of the list, from 1; 0: by none */
 } mrt_added_token;
 
 typedef struct mrt_added {

@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local codec = require "mrt.util.json"
+local decode64 = require "support.base64"
 local files = require "support.files"
 local mrt = require "mrt"
 
@@ -60,24 +61,6 @@ end)
 local function read_golden()
   local file <close> = assert(io.open "spec/text/golden.json", "spec/text/golden.json")
   return codec.decode(file:read "a")
-end
-
--- base64 of golden.json
-local function decode64(text)
-  local digits, bits, have, out = {}, 0, 0, {}
-  local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-  for i = 1, 64 do digits[alphabet:byte(i)] = i - 1 end
-  for i = 1, #text do
-    local digit = digits[text:byte(i)]
-    if digit then
-      bits, have = bits << 6 | digit, have + 6
-      if have >= 8 then
-        have = have - 8
-        out[#out + 1] = string.char(bits >> have & 255)
-      end
-    end
-  end
-  return table.concat(out)
 end
 
 local golden <const> = read_golden()
@@ -202,7 +185,8 @@ describe("a folder", function()
     assert.equal("the", tok:decode(ids, { skip_special = true }))
     assert.equal(2, #tok.files)
     assert.equal("{{ 1 }}", tok.chat_template)
-    write(folder, "added_tokens.json", [[{"<new>": 5}]])
+    write(folder, "tokenizer_config.json",
+      [[{"added_tokens_decoder": {"5": {"content": "<new>"}}}]])
     local none, message, code = mrt.text.tokenizer(folder)
     assert.is_nil(none)
     assert.matches("'<new>' cannot have id 5", message)

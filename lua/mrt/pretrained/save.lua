@@ -26,7 +26,8 @@ local SHARD <const> = 5000000000 -- bytes of a file, as transformers has it
 -- What is copied from the folder that a model came from.
 local beside = { "generation_config.json", "tokenizer.json", "tokenizer_config.json",
   "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
-  "tokenizer.model", "spiece.model", "chat_template.jinja", "chat_template.json" }
+  "tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model",
+  "chat_template.jinja", "chat_template.json" }
 
 local dtype_names = { f32 = "float32", f16 = "float16", bf16 = "bfloat16" }
 

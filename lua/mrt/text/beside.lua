@@ -1,12 +1,13 @@
 --- beside.lua -- what files beside a tokenizer say of it
 ---
 --- tokenizer_config.json and special_tokens_map.json: which tokens begin and end texts;
---- added_tokens.json: tokens beside the vocabulary; chat_template.jinja.
+--- added_tokens.json: tokens beside the vocabulary; chat templates (templates.lua).
 ---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
 local json = require "mrt.util.json"
+local templates = require "mrt.text.templates"
 
 local beside = {}
 
@@ -39,25 +40,12 @@ local function content_of(value)
   return type(value) == "string" and value or nil
 end
 
--- The template is a text, or a list of named ones, of which "default" is meant.
-local function template_of(root, config)
-  local path = root .. "/chat_template.jinja"
-  if beside.exists(path) then return core.read_file(path) end
-  local given = config.chat_template
-  if type(given) == "string" then return given end
-  for _, one in ipairs(type(given) == "table" and given or {}) do
-    if type(one) == "table" and one.name == "default" and type(one.template) == "string" then
-      return one.template
-    end
-  end
-  return nil
-end
-
 ---@class mrt.text.Beside
 ---@field config table      tokenizer_config.json
 ---@field map table         special_tokens_map.json
 ---@field added table       added_tokens.json
----@field template string?
+---@field legacy table      chat_template.json
+---@field templates table<string, string>  chat templates by name
 
 --- Read them all.
 ---@param root string
@@ -68,59 +56,131 @@ function beside.read(root)
   local files = {}
   local message, code
   for field, name in pairs { config = "tokenizer_config", map = "special_tokens_map",
-    added = "added_tokens" } do
+    added = "added_tokens", legacy = "chat_template" } do
     files[field], message, code = read_json(("%s/%s.json"):format(root, name))
     if not files[field] then return nil, message, code end
   end
-  files.template, message, code = template_of(root, files.config)
-  if message then return nil, message, code end
+  files.templates, message, code = templates.read(root, files.config, files.legacy)
+  if not files.templates then return nil, message, code end
   return files
 end
 
-local kinds <const> = { bos = "bos_token", eos = "eos_token", pad = "pad_token",
-  unk = "unk_token" }
+--- Read config.json, of the model: {} where there is none.
+---@param root string
+---@return table? config
+---@return string? message
+---@return string? code
+function beside.model(root) return read_json(root .. "/config.json") end
 
---- Set the ids of tokens that have a part: bos, eos, pad, unk.
+local kinds <const> = { bos = "bos_token", eos = "eos_token", pad = "pad_token",
+  unk = "unk_token", cls = "cls_token", sep = "sep_token", mask = "mask_token" }
+
+-- The token that has a part: a text, or an object that has it as `content`.
+local function part_of(files, field, known)
+  local key = kinds[field]
+  local given = files.config[key]
+  if content_of(given) == nil then given = files.map[key] end
+  if content_of(given) == nil then given = known and known[field] end
+  return given
+end
+
+--- The names of tokens that have a part: bos, eos, pad, unk, cls, sep, mask.
+---@param files mrt.text.Beside
+---@param known table<string, string>?  what they are where no file says it
+---@return table<string, string>
+function beside.parts(files, known)
+  local parts = {}
+  for field in pairs(kinds) do parts[field] = content_of(part_of(files, field, known)) end
+  return parts
+end
+
+--- Set the ids of tokens that have a part.
 ---@param found table
 ---@param files mrt.text.Beside
 function beside.name_special(found, files)
-  for field, key in pairs(kinds) do
-    local token = content_of(files.config[key]) or content_of(files.map[key])
-      or found.known and found.known[field]
-    found[field] = token and found.core:id(token) or nil
+  local parts = beside.parts(files, found.known)
+  for field in pairs(kinds) do
+    found[field] = parts[field] and found.core:id(parts[field]) or nil
   end
 end
 
-local function add_decoder(list, decoder)
-  for id, token in pairs(type(decoder) == "table" and decoder or {}) do
-    if type(token) == "table" then list[math.tointeger(tonumber(id)) or -1] = token end
+local flags <const> = { "lstrip", "rstrip", "single_word", "normalized" }
+
+-- A token of a file, with the flags that it is given there.
+local function token_of(given, special)
+  local token = { content = content_of(given) or "", special = special }
+  for _, flag in ipairs(type(given) == "table" and flags or {}) do
+    token[flag] = given[flag] == true
+  end
+  return token
+end
+
+-- Tokens that have a part, then others that are special, in transformers' order.
+local function each_special(files, add)
+  for _, field in ipairs { "bos", "eos", "unk", "sep", "pad", "cls", "mask" } do
+    add(part_of(files, field))
+  end
+  for _, one in ipairs { files.config, files.map } do
+    for _, name in ipairs { "additional_special_tokens", "extra_special_tokens" } do
+      local more = one[name]
+      for _, given in ipairs(type(more) == "table" and more or {}) do add(given) end
+    end
   end
 end
 
--- Those that have a part and are in the vocabulary.
-local function add_parts(list, found, files)
-  for _, key in pairs(kinds) do
-    local token = content_of(files.config[key]) or content_of(files.map[key])
-    local id = token and found.core:id(token)
-    if id and not list[id] then list[id] = { content = token, special = true } end
+-- Of tokens that are special: those of the vocabulary at their ids, the others behind all.
+local function add_special(list, found, files)
+  local ids, behind = {}, found.core:count()
+  for id, token in pairs(list) do
+    ids[token.content] = id
+    behind = math.max(behind, id + 1)
   end
+  each_special(files, function(given)
+    local text = content_of(given)
+    if not text or text == "" then return end
+    local id = ids[text] or found.core:id(text)
+    if not id then id, behind = behind, behind + 1 end
+    ids[text] = id
+    if not list[id] then list[id] = token_of(given, true) end
+    list[id].special = true
+  end)
 end
 
--- id -> {content, special, ...}
+-- id -> {content, special, ...}: those that files beside the vocabulary number.
 local function tokens_of(found, files)
   local list = {}
+  local function put(id, token) list[math.tointeger(tonumber(id)) or -1] = token end
   for token, id in pairs(found.known and found.known.special or {}) do
-    list[id] = { content = token, special = true }
+    put(id, { content = token, special = true })
   end
-  for token, id in pairs(files.added) do
-    if type(id) == "number" then list[math.tointeger(id) or -1] = { content = token } end
+  local decoder = files.config.added_tokens_decoder
+  for token, id in pairs(not decoder and files.added or {}) do
+    put(id, { content = token, normalized = true })
   end
-  add_decoder(list, files.config.added_tokens_decoder)
-  add_parts(list, found, files)
+  for id, token in pairs(type(decoder) == "table" and decoder or {}) do
+    if type(token) == "table" then put(id, token_of(token, token.special == true)) end
+  end
   return list
 end
 
---- Add the tokens that are beside the vocabulary.
+local function special_parts(list, found)
+  for field in pairs(kinds) do
+    local text = found.known and found.known[field]
+    local id = text and found.core:id(text)
+    if id and not list[id] then list[id] = { content = text, special = true } end
+  end
+end
+
+-- Where tokenizer.json has the token, it says the id.
+local function settle(list, found)
+  local settled = {}
+  for id, token in pairs(list) do
+    settled[found.core:id(token.content) or id] = token
+  end
+  return settled
+end
+
+--- Add the tokens that are beside the vocabulary; what tokenizer.json has keeps its id.
 ---
 --- Returns nil: an id that is another token's.
 ---@param found table
@@ -131,14 +191,19 @@ end
 ---@return string? code
 function beside.add_tokens(found, root, files)
   local list, ids = tokens_of(found, files), {}
+  if not found.plain then list = settle(list, found) end
+  add_special(list, found, files)
+  special_parts(list, found)
   for id in pairs(list) do ids[#ids + 1] = id end
   table.sort(ids)
-  for _, id in ipairs(ids) do
-    local token = list[id]
-    local text = content_of(token) or ""
-    local fine, message, code = found.core:add(text, id, token)
-    if not fine then return nil, root .. ": " .. message, code end
+  local tokens = {}
+  for i, id in ipairs(ids) do
+    tokens[i] = list[id]
+    tokens[i].id = id
+    if found.raw then tokens[i].normalized = nil end
   end
+  local fine, message, code = found.core:add(tokens)
+  if not fine then return nil, root .. ": " .. message, code end
   return true
 end
 

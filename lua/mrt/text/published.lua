@@ -77,19 +77,87 @@ function published.gpt2(core)
   return id and { special = { [token] = id }, bos = token, eos = token }
 end
 
---- Classes whose vocab.json and merges.txt cut words otherwise than GPT-2; and first put texts
---- in form C.
-published.merges = { Qwen2Tokenizer = qwen, Qwen2TokenizerFast = qwen, Qwen3Tokenizer = qwen }
+-- ---- classes: in small letters, without "Tokenizer" --------------------------------
 
---- Classes whose ids are not those of their sentencepiece model.
-published.other_ids = {}
-for name in ([[XLMRoberta Camembert MBart MBart50 Nllb M2M100 XGLM Bartpho Marian BigBird RemBert
-  Plbart Speech2Text FNet Cpm Pegasus]]):gmatch "%S+" do
-  published.other_ids[name] = true
+local function set_of(names, value)
+  local set = {}
+  for name in names:gmatch "%S+" do set[name] = value or true end
+  return set
 end
 
+--- Classes whose vocab.json and merges.txt cut words otherwise than GPT-2.
+published.merges = set_of("qwen2 qwen3 qwen2moe qwen3moe", qwen)
+--- Those that first put texts in form C.
+published.composed = published.merges
+
+--- Classes of which it is not known here how they cut texts.
+published.other_merges = set_of [[clip clipseg blenderbot blenderbotsmall herbert fsmt xlm bertweet
+  phobert ctrl whisper biogpt flaubert openaigpt owlvit]]
+
+--- Classes whose vocab.txt is BERT's.
+published.wordpiece = set_of [[bert distilbert electra mobilebert convbert layoutlm squeezebert
+  megatronbert visualbert nezha ernie retribert realm qdqbert nomicbert lxmert
+  dprquestionencoder dprcontextencoder]]
+published.wordpiece[""] = true
+
+--- Classes whose ids are not those of their sentencepiece model, or which change texts first.
+published.other_ids = set_of [[xlmroberta camembert mbart mbart50 nllb m2m100 xglm bartpho marian
+  bigbird rembert plbart speech2text fnet cpm pegasus albert xlnet debertav2 barthez]]
+
+local roberta <const> = { bos = "<s>", eos = "</s>", unk = "<unk>", pad = "<pad>", cls = "<s>",
+  sep = "</s>", mask = "<mask>" }
+local bert <const> = { unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]",
+  mask = "[MASK]" }
+local llama <const> = { bos = "<s>", eos = "</s>", unk = "<unk>" }
+local t5 <const> = { eos = "</s>", unk = "<unk>", pad = "<pad>" }
+local gemma <const> = { bos = "<bos>", eos = "<eos>", unk = "<unk>", pad = "<pad>" }
+
+--- Tokens that have a part, unless files say otherwise.
+published.parts = set_of("roberta bart longformer led mvp", roberta)
+for name in pairs(published.wordpiece) do published.parts[name] = bert end
+published.parts[""] = nil
+for name in ("llama codellama mistral mixtral"):gmatch "%S+" do published.parts[name] = llama end
+for name in ("gemma gemma2 gemma3 gemma3text"):gmatch "%S+" do published.parts[name] = gemma end
+published.parts.t5, published.parts.mt5 = t5, t5
+
 --- Classes that begin, or end, every text unless their files say otherwise.
-published.adds = { Llama = { bos = true }, Gemma = { bos = true }, CodeLlama = { bos = true },
-  T5 = { eos = true }, MT5 = { eos = true } }
+published.adds = set_of("llama codellama mistral mixtral gemma gemma2 gemma3 gemma3text",
+  { bos = true })
+published.adds.t5, published.adds.mt5 = { eos = true }, { eos = true }
+for name in ("roberta bart longformer led mvp"):gmatch "%S+" do
+  published.adds[name] = { bos = true, eos = true }
+end
+
+-- T5's words that stand for what is left out: behind the vocabulary, the last one first.
+local function sentinels(config, core)
+  local count, special = config.extra_ids or 100, {}
+  if math.type(count) ~= "integer" or count < 0 or count > 10000 then return {} end
+  for i = 0, count - 1 do
+    special[("<extra_id_%d>"):format(i)] = core:count() + count - 1 - i
+  end
+  return special
+end
+
+--- What is known of a tokenizer by its class alone; nil: nothing.
+---@param files {class: string, config: table}
+---@param core userdata
+---@return table? known
+function published.known(files, core)
+  local known = published.parts[files.class]
+  if files.class ~= "t5" or files.config.added_tokens_decoder
+    or core:id "<extra_id_0>" then return known end
+  return { eos = known.eos, unk = known.unk, pad = known.pad,
+    special = sentinels(files.config, core) }
+end
+
+--- The class that tokenizer_config.json names, or else config.json by its model; "": none.
+---@param config table  tokenizer_config.json
+---@param model table   config.json
+---@return string
+function published.class(config, model)
+  local name = config.tokenizer_class or model.tokenizer_class or model.model_type
+  if type(name) ~= "string" then return "" end
+  return (name:gsub("Fast$", ""):gsub("Tokenizer$", ""):lower():gsub("[^%w]", ""))
+end
 
 return published

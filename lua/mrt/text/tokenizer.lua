@@ -34,6 +34,7 @@ local stream = require "mrt.text.stream"
 ---@field unk integer?           id of what is not known
 ---@field files string[]         paths, of all that belongs to it
 ---@field chat_template string?  source of its chat template
+---@field chat_templates table<string, string>?  of all that it has, by name ("default", "tool_use")
 ---@field config table           what tokenizer_config.json says
 ---@field padding {side: "left"|"right", id: integer, length: integer?, multiple: integer?}?
 ---  what tokenizer.json says of texts side by side
@@ -127,25 +128,43 @@ function Tokenizer:is_special(id) return self.core:special(id) end
 
 local templates = setmetatable({}, { __mode = "k" })
 
--- The tokenizer's chat template, read once.
-local function template_of(self)
-  if not self.chat_template then return nil, "the tokenizer has no chat template", "data" end
-  if not templates[self] then
-    local template, message, code = require "mrt.text.template"(self.chat_template)
-    if not template then return nil, message, code end
-    templates[self] = template
+-- The source of the template that is named; or of "tool_use" where there are tools.
+local function source_of(self, name, tools)
+  local all = self.chat_templates or {}
+  if name == nil and tools and all.tool_use then name = "tool_use" end
+  if name == nil or name == "default" then
+    if self.chat_template then return self.chat_template end
+    return nil, "the tokenizer has no chat template", "data"
   end
-  return templates[self]
+  if all[name] then return all[name] end
+  local known = {}
+  for one in pairs(all) do known[#known + 1] = one end
+  table.sort(known)
+  return nil, ("the tokenizer has no chat template '%s': %s"):format(name,
+    #known > 0 and "it has " .. table.concat(known, ", ") or "it has none"), "data"
+end
+
+-- A chat template of the tokenizer, read once.
+local function template_of(self, o)
+  local source, message, code = source_of(self, o and o.template, o and o.tools)
+  if not source then return nil, message, code end
+  local own = templates[self] or {}
+  templates[self] = own
+  if not own[source] then
+    own[source], message, code = require "mrt.text.template"(source)
+  end
+  return own[source], message, code
 end
 
 -- What the template reads beside the messages.
 local function values_of(self, who, o)
   o = options.read(who, o, { generation_prompt = false, tools = options.of "table",
-    values = options.of "table" })
+    values = options.of "table", template = options.of "string" })
   local function name(id) return id and self:token(id) or nil end
   local values = { tools = o.tools, add_generation_prompt = o.generation_prompt,
     bos_token = name(self.bos), eos_token = name(self.eos), pad_token = name(self.pad),
-    unk_token = name(self.unk) }
+    unk_token = name(self.unk), cls_token = name(self.cls), sep_token = name(self.sep),
+    mask_token = name(self.mask) }
   for key, v in pairs(o.values or {}) do values[key] = v end
   return values
 end
@@ -154,6 +173,8 @@ end
 ---@field generation_prompt? boolean  end with the beginning of an answer
 ---@field tools? table[]              functions as JSON schemas
 ---@field values? table<string, any>  what else the template reads (enable_thinking ...)
+---@field template? string            the name of another template than the default one; where
+---  there are tools and a template "tool_use", that one is taken
 
 --- Return the text of messages, as the tokenizer's chat template writes it; encode it with
 --- `special = false`, for templates write bos themselves.
@@ -170,7 +191,7 @@ end
 ---@return string? code
 function Tokenizer:chat(messages, o)
   local values = values_of(self, "chat", o)
-  local template, message, code = template_of(self)
+  local template, message, code = template_of(self, o)
   if not template then return nil, message, code end
   return chat.render(template, messages, values)
 end
@@ -187,7 +208,7 @@ end
 ---@return string? code
 function Tokenizer:chat_spans(messages, o)
   local values = values_of(self, "chat_spans", o)
-  local template, message, code = template_of(self)
+  local template, message, code = template_of(self, o)
   if not template then return nil, message, code end
   return chat.spans(template, messages, values)
 end
@@ -204,9 +225,9 @@ local module = {}
 function module.is(value) return getmetatable(value) == Tokenizer end
 
 --- Open a tokenizer: a folder, of which tokenizer.json is read, or else tokenizer.model (of
---- sentencepiece, or Llama 3's ranks), vocab.json and merges.txt, or a file NAME.tiktoken, with
---- tokenizer_config.json, special_tokens_map.json and added_tokens.json for its special tokens;
---- or a file of any of these kinds, or a .gguf.
+--- sentencepiece, or Llama 3's ranks) or spiece.model, vocab.json and merges.txt, a file
+--- NAME.tiktoken, or BERT's vocab.txt, with tokenizer_config.json, special_tokens_map.json and
+--- added_tokens.json for its special tokens; or a file of any of these kinds, or a .gguf.
 ---
 --- Returns nil: a file that cannot be read, or is no tokenizer, or asks for what is not there
 --- (which the message names).

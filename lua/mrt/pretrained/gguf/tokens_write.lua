@@ -11,6 +11,7 @@ local folder = require "mrt.pretrained.folder"
 local pieces = require "mrt.pretrained.gguf.pieces"
 local pre = require "mrt.pretrained.gguf.pre"
 local published = require "mrt.text.published"
+local templates = require "mrt.text.templates"
 local tokens = require "mrt.pretrained.gguf.tokens"
 
 local write = {}
@@ -178,15 +179,13 @@ local function read_if(present, path, name)
 end
 
 local function template_of(present, path, config)
-  if present["chat_template.jinja"] then return core.read_file(path .. "/chat_template.jinja") end
-  local given = config.chat_template
-  return type(given) == "string" and given or nil
+  local all = templates.read(path, config, read_if(present, path, "chat_template.json"))
+  return all and all.default
 end
 
 -- What a sentencepiece model does not say: whether a text gets bos and eos.
 local function put_adds(into, config)
-  local class = type(config.tokenizer_class) == "string" and config.tokenizer_class or ""
-  local usual = published.adds[class:gsub("Fast$", ""):gsub("Tokenizer$", "")] or {}
+  local usual = published.adds[published.class(config, {})] or {}
   for _, kind in ipairs { "bos", "eos" } do
     local said = config[("add_%s_token"):format(kind)]
     if said == nil then said = usual[kind] end
