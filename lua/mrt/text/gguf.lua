@@ -14,11 +14,17 @@ local tokens = require "mrt.pretrained.gguf.tokens"
 
 local gguf = {}
 
-local SPACE <const> = "\u{2581}"
+local SPACE <const>, LONGEST <const> = "\u{2581}", 4096 -- bytes of a token
 local null = json.null
 
 -- Keys of a tokenizer.
 local function key(metadata, name) return metadata["tokenizer.ggml." .. name] end
+
+-- A token's id; nil: there is none.
+local function id_of(metadata, name)
+  local id = key(metadata, name .. "_token_id")
+  return math.type(id) == "integer" and id or nil
+end
 
 local function list_of(metadata, name, kind)
   local list = key(metadata, name)
@@ -47,7 +53,7 @@ end
 -- What is put before and behind a text.
 local function post_processor(metadata, texts, bos_by_default)
   local add_bos, add_eos = key(metadata, "add_bos_token"), key(metadata, "add_eos_token")
-  local bos, eos = key(metadata, "bos_token_id"), key(metadata, "eos_token_id")
+  local bos, eos = id_of(metadata, "bos"), id_of(metadata, "eos")
   if add_bos == nil then add_bos = bos_by_default end
   local first, last = add_bos and texts[(bos or -1) + 1], add_eos and texts[(eos or -1) + 1]
   if not first and not last then return null end
@@ -98,7 +104,16 @@ local function of_bytes(metadata, texts, kinds)
       merges = json.array(merges) } }
 end
 
--- ---- sentencepiece -----------------------------------------------------------------
+-- ---- sentencepiece ---------------------------------------------------------------
+
+local function scores_of(metadata, texts)
+  local scores = list_of(metadata, "scores", "number")
+  local fine = scores and #scores == #texts
+  for _, score in ipairs(fine and scores or {}) do fine = fine and score == score end
+  if fine then return scores end
+  return nil, "tokenizer.ggml.scores: a number for each token wanted"
+end
+--
 
 -- Every way to make a token of two: the better its score, the earlier.
 local function merges_of(texts, kinds, scores, vocab)
@@ -134,12 +149,10 @@ local function spaces(prefix)
 end
 
 local function of_pieces(metadata, texts, kinds)
-  local scores = list_of(metadata, "scores", "number")
-  if not scores or #scores ~= #texts then
-    return nil, "tokenizer.ggml.scores: a number for each token wanted"
-  end
+  local scores, message = scores_of(metadata, texts)
+  if not scores then return nil, message end
   local prefix = key(metadata, "add_space_prefix") ~= false
-  local vocab, unknown = vocab_of(texts, kinds), key(metadata, "unknown_token_id")
+  local vocab, unknown = vocab_of(texts, kinds), id_of(metadata, "unknown")
   local normalizer, decoder = spaces(prefix)
   return { normalizer = normalizer, pre_tokenizer = null, decoder = decoder,
     post_processor = post_processor(metadata, texts, true),
@@ -155,8 +168,15 @@ local kinds_of = { gpt2 = of_bytes, llama = of_pieces }
 local function tokens_of(metadata)
   local texts = list_of(metadata, "tokens", "string")
   if not texts then return nil, "tokenizer.ggml.tokens: a list of strings wanted" end
-  local kinds = list_of(metadata, "token_type", "number") or {}
-  for i = 1, #texts do kinds[i] = kinds[i] or tokens.NORMAL end
+  local given, kinds = list_of(metadata, "token_type", "number") or {}, {}
+  for i, text in ipairs(texts) do
+    if #text > LONGEST then
+      return nil, ("tokenizer.ggml.tokens: one of %d bytes"):format(#text)
+    elseif not utf8.len(text) then
+      return nil, ("tokenizer.ggml.tokens: token %d is not UTF-8"):format(i - 1)
+    end
+    kinds[i] = math.tointeger(given[i] or tokens.NORMAL) or tokens.NORMAL
+  end
   return texts, kinds
 end
 
@@ -167,20 +187,18 @@ end
 function gguf.model(metadata)
   local texts, kinds = tokens_of(metadata)
   if not texts then return nil, kinds end
-  local scores = list_of(metadata, "scores", "number")
-  if not scores or #scores ~= #texts then
-    return nil, "tokenizer.ggml.scores: a number for each token wanted"
-  end
+  local scores, message = scores_of(metadata, texts)
+  if not scores then return nil, message end
   local map, list = list_of(metadata, "precompiled_charsmap", "number") or {}, {}
   for i, text in ipairs(texts) do
     list[i] = { text = text, score = scores[i] + 0.0, kind = kinds[i] }
   end
-  for i, byte in ipairs(map) do map[i] = string.char(byte & 255) end
+  for i, byte in ipairs(map) do map[i] = string.char((math.tointeger(byte) or 0) & 255) end
   return pieces.write { unigram = true, list = list, charsmap = table.concat(map),
     prefix = key(metadata, "add_space_prefix") ~= false,
     squeeze = key(metadata, "remove_extra_whitespaces") ~= false,
-    ids = { unk = key(metadata, "unknown_token_id"), bos = key(metadata, "bos_token_id"),
-      eos = key(metadata, "eos_token_id"), pad = key(metadata, "padding_token_id") } }
+    ids = { unk = id_of(metadata, "unknown"), bos = id_of(metadata, "bos"),
+      eos = id_of(metadata, "eos"), pad = id_of(metadata, "padding") } }
 end
 
 --- The tokenizer.json of a file's keys.
@@ -207,23 +225,21 @@ local names = { bos = "bos", eos = "eos", pad = "padding", unk = "unknown" }
 -- The ids of special tokens, and around texts of unigram, whose form says nothing of them.
 local function name_special(found, metadata, unigram)
   for name, long in pairs(names) do
-    local id = key(metadata, long .. "_token_id")
-    found[name] = math.type(id) == "integer" and id or nil
+    local id = id_of(metadata, long)
+    found[name] = id and found.core:token(id) and id or nil
   end
   if not unigram then return end
   found.core:enclose(key(metadata, "add_bos_token") == true and found.bos or nil,
     key(metadata, "add_eos_token") ~= false and found.eos or nil)
 end
 
---- Open the tokenizer of a file: see mrt.text.tokenizer.
+--- The tokenizer of a file's keys; `path` is for messages.
 ---@param path string
+---@param metadata table<string, any>
 ---@return table? found
 ---@return string? message
 ---@return string? code
-function gguf.open(path)
-  local opened <close>, message, code = file.open(path, "gguf")
-  if not opened then return nil, message, code end
-  local metadata = opened.metadata
+function gguf.from(path, metadata)
   local unigram = key(metadata, "model") == "t5"
   local text, why = (unigram and gguf.model or gguf.json)(metadata)
   if not text then return nil, ("%s: %s"):format(path, why), "data" end
@@ -234,6 +250,17 @@ function gguf.open(path)
     chat_template = type(template) == "string" and template or nil }
   name_special(found, metadata, unigram)
   return found
+end
+
+--- Open the tokenizer of a file: see mrt.text.tokenizer.
+---@param path string
+---@return table? found
+---@return string? message
+---@return string? code
+function gguf.open(path)
+  local opened <close>, message, code = file.open(path, "gguf")
+  if not opened then return nil, message, code end
+  return gguf.from(path, opened.metadata)
 end
 
 return gguf
