@@ -37,6 +37,12 @@ mrt_status mrt_fail(mrt_error *e, mrt_status status, const char *fmt, ...)
 /* The one message for a failed allocation. */
 mrt_status mrt_nomem(mrt_error *e);
 
+/* Bytes as people read them, "4.00 TiB"; the messages' own. */
+typedef struct mrt_size_text {
+  char s[24];
+} mrt_size_text;
+mrt_size_text mrt_size_show(size_t bytes);
+
 #define MRT_TRY(call)                                                          \
   do {                                                                         \
     mrt_status status_ = (call);                                               \

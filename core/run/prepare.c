@@ -109,6 +109,39 @@ static size_t bytes_to_get(const mrt_plan *plan) {
 
 enum { WORTH_ASKING = 16 << 20 }; /* bytes: asking reads several files */
 
+/* The largest block of memory that a node makes, for the message. */
+static const mrt_buffer *largest_made(const mrt_plan *plan) {
+  const mrt_buffer *largest = NULL;
+  for (int i = 0; i < plan->buffer_count; i++) {
+    const mrt_buffer *b = &plan->buffers[i];
+    if (b->node && b->value && (!largest || b->bytes > largest->bytes))
+      largest = b;
+  }
+  return largest;
+}
+
+static mrt_status refuse_available(const mrt_plan *plan, size_t bytes,
+                                   size_t available) {
+  mrt_error *e = &plan->ctx->error;
+  const mrt_buffer *most = largest_made(plan);
+  char part[256] = "", type[128];
+  if (most) {
+    const mrt_origin *at = &most->value->origin;
+    mrt_type_print(&most->value->type, type, sizeof type);
+    snprintf(part, sizeof part, "; the largest part is %.40s %s, %s (%.60s:%d)",
+             most->node->label, type, mrt_size_show(most->bytes).s, at->file,
+             at->line);
+  }
+  return mrt_fail(
+      e, MRT_ENOMEM,
+      "it takes %s (%zu bytes), %s of them are still to be had, and "
+      "%s are available%s; compute less at a time, or compile it "
+      "with the option memory, which plans for less; "
+      "mrt.device.available(false) tries it all the same",
+      mrt_size_show(plan->info.peak).s, plan->info.peak, mrt_size_show(bytes).s,
+      mrt_size_show(available).s, part);
+}
+
 /* Refuse now what the system would kill us for later. */
 static mrt_status check_available(const mrt_plan *plan) {
   const mrt_context *ctx = plan->ctx;
@@ -116,11 +149,7 @@ static mrt_status check_available(const mrt_plan *plan) {
   if (ctx->memory.available ? bytes == 0 : bytes < WORTH_ASKING) return MRT_OK;
   size_t available = mrt_context_available(ctx);
   if (!available || bytes <= available) return MRT_OK;
-  return mrt_fail(&plan->ctx->error, MRT_ENOMEM,
-                  "plan.peak is %zu bytes and %zu of them are still to be had, "
-                  "%zu are available (the option memory plans for less; "
-                  "mrt.device.available(false) tries it)",
-                  plan->info.peak, bytes, available);
+  return refuse_available(plan, bytes, available);
 }
 
 /* Collectives that other devices still have to compute come first. */

@@ -36,8 +36,50 @@ describe("the program", function()
     assert.equal("mrt.plan/1", codec.decode(out).schema)
   end)
 
+  it("says ten lines of what a user wants, and all with --long", function()
+    local text = [[
+      local mrt = require "mrt"
+      local net = mrt.nn.Sequential(mrt.nn.Linear(64, 64), mrt.nn.GELU(), mrt.nn.Linear(64, 8))
+      local opt = mrt.optim.adamw(net:parameters())
+      mrt.compile(function(x)
+        local loss = net(x):pow(2):mean()
+        opt:step(mrt.grad(loss, net:parameters()))
+        return loss
+      end)(mrt.ones(32, 64))]]
+    local status, out = run("plan SCRIPT", text)
+    assert.equal(0, status)
+    local peak = out:match "\npeak +[%d.]+ KiB %(([%d,]+) bytes%)"
+    for _, pattern in ipairs { "^plan of ", "\nmade of +[%a ]+ [%d.]+ KiB, ",
+      "\nlargest .*layers%.1, ",
+      "\npeak is at +step %d+ of %d+: [^\n]*:%d+\n", "\nmore +mrt plan %-%-long",
+      "\nstep time +[%d.]+ %as, predicted for ",
+      "\nless +mrt plan %-%-budget [%d.]+KiB " .. out:match "(/%S+):%d+" } do
+      assert.matches(pattern, out)
+    end
+    assert.is_true(count(out, "\n") <= 12)
+    local _, long = run("plan --long SCRIPT", text)
+    assert.truthy(long:find(peak .. " bytes", 1, true))
+    assert.matches("\nlower bound", long)
+    _, out = run("plan --budget 1MiB SCRIPT", text)
+    assert.matches("; [%d.]+ %% of the budget of 1.00 MiB\n", out)
+    status, out = run("plan --budget 100KiB SCRIPT", text)
+    assert.matches("; [%d.]+ KiB more than the budget of 100.0 KiB\n", out)
+    assert.matches("\nways into 100.0 KiB\n", out)
+    assert.is_true(status <= 1)
+  end)
+
+  it("refuses in people's figures what no memory holds", function()
+    local status, _, err = run([[-e 'local mrt = require "mrt"
+      print(mrt.zeros(1 << 20, 1 << 20):sum())']])
+    assert.equal(1, status)
+    assert.matches("it takes 4.00 TiB %(%d+ bytes%), 4.00 TiB of them are still to be had, and "
+      .. "[%d.]+ GiB are available; the largest part is full f32%[1048576,1048576%], 4.00 TiB ",
+      err)
+    assert.matches("compute less at a time, or compile it with the option memory", err)
+  end)
+
   it("says how long planning took", function()
-    local _, out = run("plan SCRIPT", planned)
+    local _, out = run("plan --long SCRIPT", planned)
     local us = tonumber(out:match "static.-(%d+)  to plan, once")
     assert.is_true(us > 0)
   end)

@@ -42,7 +42,7 @@ describe("mrt plan --ranks", function()
       assert.equal(wire, plan.wire)
     end
     local _, out = program.run("plan --ranks 64 " .. path)
-    assert.matches("wire .* given to other ranks, in 2 collectives", out)
+    assert.matches("ranks .* given to other ranks, in 2 collectives", out)
   end)
 
   it("refuses what is no number of ranks", function()

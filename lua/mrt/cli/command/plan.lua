@@ -107,7 +107,12 @@ local function show(plan, options)
     ok, message = out:write(require "mrt.plan.report.json" (plan))
   else
     ok = true
-    if not plan.reported then ok, message = plan:report(out) end
+    if options.long then
+      if not plan.reported then ok, message = plan:report(out) end
+    elseif not plan.reported then
+      ok, message = out:write(require "mrt.plan.report.brief" (plan, { budget = options.budget,
+        script = words_of(options) }), "\n")
+    end
   end
   if ok then ok, message = out:flush() end
   if ok and options.html then
