@@ -14,6 +14,22 @@ install(DIRECTORY lua/mrt COMPONENT lua DESTINATION ${MRT_INSTALL_LUADIR}
   FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "*.c"
   PATTERN "__pycache__" EXCLUDE)
 
+# Types for editors: share/mrt is an add-on of lua-language-server, and
+# share/mrt/library what other editors are told of.  The program that was built
+# writes them.
+if(NOT CMAKE_CROSSCOMPILING)
+  install(CODE "execute_process(COMMAND $<TARGET_FILE:mrt> scripts/types.lua
+    ${CMAKE_BINARY_DIR}/library WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    RESULT_VARIABLE failed)
+    if(failed)
+      message(WARNING \"types for editors were not written\")
+    endif()" COMPONENT lua)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/library COMPONENT lua OPTIONAL
+    DESTINATION share/mrt)
+  install(FILES cmake/editor.json COMPONENT lua DESTINATION share/mrt
+    RENAME config.json)
+endif()
+
 # Pages link to each other, and to examples, as they do in the source.
 file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
   bindings/*.md core/*.md kernels/*.md lua/*.md manual/*.md manual/*.svg spec/*.md)

@@ -26,18 +26,18 @@ local scope = require "mrt.nn.scope"
 local op = core.op
 
 ---@class mrt: mrt.make, mrt.derivatives, mrt.scans
----@field communicator table
----@field data table
----@field device table
+---@field communicator mrt.communicator
+---@field data mrt.data
+---@field device mrt.device
 ---@field distributions mrt.distributions
 ---@field fft mrt.fft
 ---@field linalg mrt.linalg
----@field nn table
----@field optim table
----@field plan table
----@field policy table
----@field text table
----@field train table
+---@field nn mrt.nn
+---@field optim mrt.optim
+---@field plan mrt.Plan
+---@field policy mrt.policy
+---@field text mrt.text
+---@field train mrt.train
 ---@field prune mrt.prune
 ---@field estimate mrt.estimate
 ---@field version string  of the library, "0.1.0"
@@ -249,8 +249,9 @@ end
 ---
 --- Shapes: tensors of any shape.
 --- Raises: what is no tensor; what running them raises.
----@param ... mrt.Tensor|mrt.Tensor[]
----@return mrt.Tensor|mrt.Tensor[] ...
+---@param ... mrt.Tensor
+---@return mrt.Tensor ...
+---@overload fun(list: mrt.Tensor[]): mrt.Tensor[]
 function mrt.eval(...)
   if core.eval_few(...) then return ... end
   local list = {}

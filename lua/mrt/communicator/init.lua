@@ -29,6 +29,7 @@ local figures = require "mrt.device.figures"
 local options = require "mrt.util.options"
 local ranks = require "mrt.communicator.env"
 
+---@class mrt.communicator
 local communicator = {}
 
 --- `rank` counts from 0.

@@ -474,7 +474,7 @@ end
 ---
 --- It may return tensors, tables of tensors, and plain values, which are those
 --- of the trace.
----@param fn fun(...): any ...
+---@param fn fun(...: any): any ...
 ---@param given? mrt.CompileOptions
 ---@return mrt.Compiled
 function compile.compile(fn, given)

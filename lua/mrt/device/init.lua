@@ -14,6 +14,7 @@ local measure = require "mrt.device.measure"
 local options = require "mrt.util.options"
 local together = require "mrt.communicator.sync"
 
+---@class mrt.device
 local device = { list = figures.list, find = figures.find, use = figures.use,
   current = figures.current, ready = figures.ready, share = figures.share }
 

@@ -11,6 +11,7 @@ local pads = require "mrt.nn.pad"
 local pool = require "mrt.nn.pool"
 local recurrent = require "mrt.nn.recurrent"
 
+---@class mrt.nn
 local nn = {
   Module = require "mrt.nn.module",
   initial = require "mrt.nn.initial",

@@ -7,6 +7,7 @@ local core = require "mrt.core"
 local clip = require "mrt.optim.clip"
 local schedule = require "mrt.optim.schedule"
 
+---@class mrt.optim
 local optim = {
   Optimizer = require "mrt.optim.optimizer",
   sgd = require "mrt.optim.sgd",

@@ -427,7 +427,7 @@ end
 ---
 --- Raises: gradients that do not fit the parameters.
 ---@param grads mrt.Tensor[]  one for each parameter
----@param given? {clip: number, when: mrt.Tensor}  the longest gradient, all
+---@param given? {clip: number?, when: mrt.Tensor?}  the longest gradient, all
 ---  taken together; a bool scalar, false to leave everything untouched
 ---@return mrt.Tensor? norm   with `clip`: the gradients' length before
 function Optimizer:step(grads, given)

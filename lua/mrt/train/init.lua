@@ -30,6 +30,7 @@ local snapshot = require "mrt.train.snapshot"
 local stop = require "mrt.train.stop"
 local together = require "mrt.communicator.sync"
 
+---@class mrt.train
 local train = { log = log.open, read_log = log.read, report = log.report,
   snapshots = snapshot.new }
 
