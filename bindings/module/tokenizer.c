@@ -227,6 +227,35 @@ static int padding(lua_State *L) {
   return 1;
 }
 
+/* pair(): a list of {id=, type=}, id -1 and -2: the texts; nil: the file does not say it. */
+static int pair(lua_State *L) {
+  const mrt_pair_part *parts;
+  size_t n = mrt_tokenizer_pair(check(L), &parts);
+  if (!n) return lua_pushnil(L), 1;
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushinteger(L, parts[i].id);
+    lua_setfield(L, -2, "id");
+    lua_pushinteger(L, parts[i].type);
+    lua_setfield(L, -2, "type");
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* truncation(): most ids or nil, does the end stay, strategy. */
+static int truncation(lua_State *L) {
+  mrt_truncation k = mrt_tokenizer_truncation(check(L));
+  if (k.most)
+    lua_pushinteger(L, k.most);
+  else
+    lua_pushnil(L);
+  lua_pushboolean(L, k.left);
+  lua_pushstring(L, k.strategy);
+  return 3;
+}
+
 /* token(id): its name; nil: there is no such. */
 static int token(lua_State *L) {
   mrt_tokenizer *t = check(L);
@@ -269,10 +298,13 @@ static int count(lua_State *L) {
 
 void mrt_lua_tokenizer_open(lua_State *L, mrt_binding *m) {
   static const luaL_Reg methods[] = {
-    { "count", count },     { "encode", list },     { "pack", pack },
-    { "decode", decode },   { "token", token },     { "id", id },
-    { "special", special }, { "add", add },         { "enclose", enclose },
-    { "padding", padding }, { "compose", compose }, { "is_bytes", is_bytes },
+    { "count", count },     { "encode", list },
+    { "pack", pack },       { "decode", decode },
+    { "token", token },     { "id", id },
+    { "special", special }, { "add", add },
+    { "enclose", enclose }, { "padding", padding },
+    { "pair", pair },       { "truncation", truncation },
+    { "compose", compose }, { "is_bytes", is_bytes },
     { NULL, NULL },
   };
   static const luaL_Reg functions[] = {

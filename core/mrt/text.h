@@ -90,6 +90,24 @@ MRT_API mrt_status mrt_tokenizer_compose(mrt_tokenizer *t);
  * none.  In place of what the file says. */
 MRT_API mrt_status mrt_tokenizer_enclose(mrt_tokenizer *t, int first, int last);
 
+/* One part of what a pair of texts becomes: an id, or all ids of a text. */
+typedef struct mrt_pair_part {
+  int id;   /* MRT_PAIR_FIRST, MRT_PAIR_SECOND: those of that text */
+  int type; /* of its ids, for models that tell the texts apart */
+} mrt_pair_part;
+enum { MRT_PAIR_FIRST = -1, MRT_PAIR_SECOND = -2 };
+/* What the file makes of a pair, borrowed; 0: it does not say. */
+MRT_API size_t mrt_tokenizer_pair(const mrt_tokenizer *t,
+                                  const mrt_pair_part **parts);
+
+/* How the file shortens texts of more than `most` ids; 0: it does not. */
+typedef struct mrt_truncation {
+  int most;
+  bool left;            /* the last ids stay */
+  const char *strategy; /* "LongestFirst", "OnlyFirst", "OnlySecond" */
+} mrt_truncation;
+MRT_API mrt_truncation mrt_tokenizer_truncation(const mrt_tokenizer *t);
+
 /* What the file says of texts side by side; nothing is padded here. */
 typedef struct mrt_padding {
   bool given, left;

@@ -131,6 +131,7 @@ MRT_API mrt_status mrt_tokenizer_enclose(mrt_tokenizer *t, int first,
   if (first >= t->count || last >= t->count)
     return mrt_fail(&t->ctx->error, MRT_EVALUE, "an id below %d wanted",
                     t->count);
+  t->pair_count = 0;
   MRT_TRY(one_id(t, first, &t->before));
   return one_id(t, last, &t->after);
 }

@@ -214,9 +214,12 @@ struct mrt_tokenizer {
   mrt_decoder *decoders;
   bool byte_level;           /* bytes that are no UTF-8 have tokens */
   mrt_id_list before, after; /* what is added to a text's ids; in the arena */
-  int most_ids;              /* of a text; 0: any number */
-  bool keep_last;            /* of too many, the last stay */
-  bool heads;                /* splitters ask for the head */
+  mrt_pair_part *pair;       /* what a pair of texts becomes; in the arena */
+  size_t pair_count;
+  const char *strategy; /* of texts that are too long; NULL: none given */
+  int most_ids;         /* of a text; 0: any number */
+  bool keep_last;       /* of too many, the last stay */
+  bool heads;           /* splitters ask for the head */
   mrt_padding padding;
 
   int count;        /* one more than the largest id, added ones too */

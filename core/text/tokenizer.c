@@ -53,6 +53,8 @@ mrt_status mrt_tokenizer_prepare(mrt_tokenizer *t) {
     if (t->before.at[i] >= t->count) t->count = t->before.at[i] + 1;
   for (size_t i = 0; i < t->after.count; i++)
     if (t->after.at[i] >= t->count) t->count = t->after.at[i] + 1;
+  for (size_t i = 0; i < t->pair_count; i++)
+    if (t->pair[i].id >= t->count) t->count = t->pair[i].id + 1;
   t->names = MRT_NEW(&t->arena, mrt_slice, t->count + 1);
   t->special = MRT_NEW(&t->arena, bool, t->count + 1);
   t->said = MRT_NEW(&t->arena, mrt_slice, t->count + 1);
@@ -85,6 +87,17 @@ MRT_API int mrt_tokenizer_id(const mrt_tokenizer *t, const char *token,
         memcmp(a->list[i].content.at, token, size) == 0)
       return a->list[i].id;
   return mrt_vocab_find(&t->vocab, token, size);
+}
+
+MRT_API size_t mrt_tokenizer_pair(const mrt_tokenizer *t,
+                                  const mrt_pair_part **parts) {
+  *parts = t->pair;
+  return t->pair_count;
+}
+
+MRT_API mrt_truncation mrt_tokenizer_truncation(const mrt_tokenizer *t) {
+  return (mrt_truncation){ t->most_ids, t->keep_last,
+                           t->strategy ? t->strategy : "LongestFirst" };
 }
 
 MRT_API mrt_padding mrt_tokenizer_padding(const mrt_tokenizer *t) {

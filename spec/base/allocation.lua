@@ -92,7 +92,10 @@ local tokenizer <const> = [=[{"normalizer": {"type": "NFC"}, "added_tokens": [{"
   "content": "<s>", "special": true, "normalized": false}], "pre_tokenizer": {"type": "Sequence",
   "pretokenizers": [{"type": "Split", "pattern": {"Regex": " ?\\w+"}, "behavior": "Isolated"},
   {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first"}]}, "decoder":
-  {"type": "Metaspace", "replacement": "\u2581"}, "model": {"type": "Unigram", "unk_id": 0,
+  {"type": "Metaspace", "replacement": "\u2581"}, "post_processor": {"type": "TemplateProcessing",
+  "single": [{"Sequence": {"id": "A"}}], "pair": [{"Sequence": {"id": "A"}},
+  {"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "B"}}],
+  "special_tokens": {"<s>": {"id": "<s>", "ids": [4]}}}, "model": {"type": "Unigram", "unk_id": 0,
   "vocab": [["x", 0], ["\u2581", -2], ["\u2581ab", -1], ["b", -1], ["<s>", 0],
   ["\u00e9", -1]]}}]=]
 
@@ -108,11 +111,15 @@ local function use_files()
   assert(#bpe:encode "abab" == 2)
   local tok = assert(mrt.text.tokenizer(write(".tok.json", tokenizer)))
   assert(tok:decode(tok:encode "ab e\u{301}xb<s>") == "ab \u{e9}xb<s>")
+  assert(#tok:encode("ab", { pair = "b", most = 2 }) == 2)
+  tok = assert(mrt.text.tokenizer(write(".tiktoken", "YQ== 0\nYg== 1\nYWI= 2\n"),
+    { pattern = "r50k_base" }))
+  assert(#tok:encode "ab<|endoftext|>" == 2)
   assert(mrt.save(path .. ".npy", mrt.ones(4, 2)))
   local batches = mrt.data.batches({ assert(mrt.data.npy(path .. ".npy")) }, { batch = 2 })
   for _ = 1, 3 do assert(batches:next():sum():item() == 4) end
   for _, ending in ipairs { ".safetensors", ".npz", ".npy", ".csv", ".json", ".tok.json",
-    ".txt" } do
+    ".tiktoken", ".txt" } do
     os.remove(path .. ending)
   end
 end

@@ -143,16 +143,32 @@ def random_text():
     return "".join(parts)
 
 
+PAIRS = [(1, 2, None, True), (0, 3, None, True), (3, 4, 20, True), (2, 1, 15, "only_first"), (1, 2, 24, "only_second"),
+         (2, 3, 9, True), (1, 8, 24, True)]
+
+
+def pair_of(tokenizer, texts, i):
+    a, b, most, strategy = PAIRS[i]
+    options = {} if most is None else {"max_length": most, "truncation": strategy}
+    try:
+        made = tokenizer(texts[a], texts[b], return_token_type_ids=True, **options)
+    except BaseException:  # one text is too short to be cut
+        return None
+    return made["input_ids"], made["token_type_ids"]
+
+
 def main():
     random.seed(1)
     many = sys.argv[1] == "--random"
     files, texts = make_files(), [random_text() for _ in range(int(sys.argv[2]))] if many else TEXTS
-    out = {"texts": texts, "ids": {}}
+    out = {"texts": texts, "ids": {}, "cases": [[a, b, most, s if s is not True else None] for a, b, most, s in PAIRS]}
     with tempfile.TemporaryDirectory() as folder:
         root = sys.argv[3] if many else folder
         for name, parts in FOLDERS.items():
             write(root, files, name, parts)
             out["ids"][name] = AutoTokenizer.from_pretrained(f"{root}/{name}")(texts)["input_ids"]
+            tokenizer = AutoTokenizer.from_pretrained(f"{root}/{name}")
+            out.setdefault("pairs", {})[name] = [pair_of(tokenizer, texts, i) for i in range(len(PAIRS))]
         if not many:
             used = {v for parts in FOLDERS.values() for v in parts.values() if isinstance(v, str)}
             out["files"], out["folders"] = {k: v for k, v in files.items() if k in used}, FOLDERS

@@ -14,10 +14,12 @@ end
 
 local function read_golden()
   local file <close> = assert(io.open "spec/text/folders.json")
-  return codec.decode(file:read "a")
+  return codec.decode(file:read "a", { null = codec.null })
 end
 
 local golden <const> = read_golden()
+
+local function some(value) return value ~= codec.null and value or nil end
 
 -- A folder of these files: names of golden ones, or values that become JSON.
 local function folder_of(parts)
@@ -47,6 +49,32 @@ describe("a tokenizer's folder", function()
       end
     end)
   end
+
+  for name, parts in pairs(golden.folders) do
+    it("like " .. name .. " makes pairs as transformers does", function()
+      local tok = assert(open(parts))
+      for i, case in ipairs(golden.cases) do
+        local a, b = golden.texts[case[1] + 1], golden.texts[case[2] + 1]
+        local o = { pair = b, most = some(case[3]), truncation = some(case[4]) }
+        local wanted = some(golden.pairs[name][i])
+        if wanted then
+          local ids, types = tok:encode(a, o)
+          assert.same({ a, b, wanted[1], wanted[2] }, { a, b, ids, types })
+        else
+          assert.error_matches(function() tok:encode(a, o) end, "are too many for")
+        end
+      end
+    end)
+  end
+
+  it("takes pairs only with what they need", function()
+    local tok = assert(open { ["vocab.txt"] = "words" })
+    assert.error_matches(function() tok:encode("a", { most = 3 }) end, "are for a pair")
+    assert.error_matches(function() tok:encode("a", { pair = "b", most = 0 }) end,
+      "a number of ids")
+    assert.error_matches(function() tok:encode("a", { pair = "b", truncation = "x" }) end,
+      "longest_first, only_first or only_second wanted")
+  end)
 
   it("says which tokens have a part", function()
     local tok = assert(open { ["vocab.txt"] = "words" })

@@ -10,6 +10,7 @@ local core = require "mrt.core"
 local merges = require "mrt.text.merges"
 local published = require "mrt.text.published"
 local templates = require "mrt.text.templates"
+local texts = require "mrt.text.pairs"
 local wordpiece = require "mrt.text.wordpiece"
 
 local folder = {}
@@ -103,7 +104,9 @@ local function complete(found, root, files)
     if said == nil then said = adds[name] end
     return said and found[name] or nil
   end
-  found.core:enclose(wanted "bos", wanted "eos")
+  local first, last = wanted "bos", wanted "eos"
+  found.core:enclose(first, last)
+  found.pair = texts.form(first, last, published.pairs[files.class])
   return true
 end
 

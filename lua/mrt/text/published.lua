@@ -150,6 +150,10 @@ function published.known(files, core)
     special = sentinels(files.config, core) }
 end
 
+--- How those put two texts together that do it otherwise than Llama.
+published.pairs = set_of("roberta bart longformer led mvp", "roberta")
+published.pairs.t5, published.pairs.mt5 = "t5", "t5"
+
 --- The class that tokenizer_config.json names, or else config.json by its model; "": none.
 ---@param config table  tokenizer_config.json
 ---@param model table   config.json

@@ -15,10 +15,15 @@ local describe = require "mrt.util.describe"
 local folder = require "mrt.text.folder"
 local options = require "mrt.util.options"
 local stream = require "mrt.text.stream"
+local texts = require "mrt.text.pairs"
 
 ---@class mrt.text.EncodeOptions
 ---@field special boolean?        add what the tokenizer adds (bos, eos ...): default true
 ---@field parse_special boolean?  special tokens in the text are tokens: default true
+---@field pair string?            a second text behind the first, as BERT has it
+---@field most integer?           of a pair: so many ids at most; default what the file says
+---@field truncation "longest_first"|"only_first"|"only_second"|nil  which of a pair is shortened;
+---  default what the file says, or the longer one
 
 ---@class mrt.text.TokenizerOptions
 ---@field pattern string?  how texts are cut into words, where the file does not say it: of
@@ -42,8 +47,26 @@ local Tokenizer = {}
 Tokenizer.__index = Tokenizer
 
 local encoding = { special = true, parse_special = true }
+local paired = { special = true, parse_special = true, pair = options.of "string",
+  most = options.none, truncation = options.none }
 
 local function read(who, o) return options.read(who, o, encoding) end
+
+-- The options of `encode`: those of a pair are refused without one.
+local function read_paired(o)
+  o = options.read("encode", o, paired)
+  local most, strategy = o.most, o.truncation
+  if not o.pair and (most ~= nil or strategy ~= nil) then
+    core.fail("value", "encode", "'most' and 'truncation' are for a pair: { pair = text }")
+  elseif most ~= nil and (math.type(most) ~= "integer" or most < 1) then
+    core.fail("value", "encode", "'most': a number of ids wanted, got " .. options.show(most))
+  elseif strategy ~= nil and not ({ longest_first = true, only_first = true,
+    only_second = true })[strategy] then
+    core.fail("value", "encode", "'truncation': longest_first, only_first or only_second wanted, "
+      .. "got " .. options.show(strategy))
+  end
+  return o
+end
 
 --- Return the ids of a text.
 ---
@@ -53,12 +76,18 @@ local function read(who, o) return options.read(who, o, encoding) end
 --- Raises: a text that cannot be encoded: a character that is not in the vocabulary, which has
 --- nothing for what it does not know.
 ---
+--- Of a pair that is too long so many ids go that `most` are left; raises where the text
+--- that is to be shortened has too few.
+---
 ---     tokenizer:encode "Hello"
+---     local ids, types = tokenizer:encode("A question?", { pair = "A text.", most = 512 })
 ---@param text string
 ---@param o? mrt.text.EncodeOptions
 ---@return integer[] ids
+---@return integer[]? types  of a pair: which text each id is of, as the model was taught it
 function Tokenizer:encode(text, o)
-  o = read("encode", o)
+  o = read_paired(o)
+  if o.pair then return texts.encode(self, text, o) end
   return self.core:encode(text, o.special, not o.parse_special)
 end
 
@@ -244,6 +273,7 @@ function module.open(path, o)
   local found, message, code = folder.open(path, o)
   if not found then return nil, message, code end
   found.vocab, found.padding = found.core:count(), found.core:padding()
+  if not found.core:pair() then found.pair = found.pair or texts.form(nil, nil, nil) end
   return setmetatable(found, Tokenizer)
 end
 
