@@ -228,6 +228,23 @@ describe("Ctrl-C", function()
     assert.matches("^mrt: .*interrupted!\n$", errors)
   end)
 
+  it("ends commands and -e with 130, a signal to end with 143", function()
+    local script = files.temporary "io.open(arg[1], 'w'):close() while true do end"
+    local function ended(words, signal)
+      local mark = files.name()
+      local code, _, errors = shell(("%s %s & while kill -0 $! && ! [ -e %s ]; do sleep 0.02; "
+        .. "done; kill -%s $!; wait $!"):format(program, words:format(mark), mark, signal))
+      return code, errors
+    end
+    for _, words in ipairs { script .. " %s", "plan " .. script .. " %s",
+      [[-e 'io.open("%s", "w"):close() while true do end']] } do
+      local code, errors = ended(words, "INT")
+      assert.equal(130, code, words)
+      assert.is_nil(errors:find "traceback")
+      assert.equal(143, (ended(words, "TERM")), words)
+    end
+  end)
+
   it("can be caught by the script", function()
     local code, output = interrupt [[
       local ok, message = pcall(function()
