@@ -142,7 +142,8 @@ describe("a rank that ends", function()
       { "os.exit(3)", ":6: os.exit(3)", "has ended", 3 },
       { "os.exit(0)", "", "has ended", 75 },
       { "return", "", "has ended", 75 },
-      { "os.execute '(sleep 0.1; kill -INT $PPID) &' while true do end", "interrupted" },
+      { "os.execute '(sleep 0.1; kill -INT $PPID) &' while true do end", "interrupted", nil,
+        130 },
       { "os.execute 'kill -9 $PPID'", "", "died", 128 + 9 },
     }
     for _, way in ipairs(ways) do

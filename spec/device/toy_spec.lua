@@ -71,7 +71,8 @@ describe("a device by name", function()
   -- Its own folders know what it is called, and who tells what there is to choose.
   it("is named nowhere else", function()
     local apart = { "core/README.md", "lua/mrt/device/profiles.lua", "lua/mrt/bench/gpu.lua",
-      "lua/mrt/bench/collectives", "lua/mrt/bench/torch", "lua/mrt/cli/command/bench.lua" }
+      "lua/mrt/bench/collectives", "lua/mrt/bench/torch", "lua/mrt/cli/command/bench.lua",
+      "lua/mrt/cli/environment.lua", "lua/mrt/util/hints.lua" }
     local _, found = program.shell(
       [[grep -rniE '\b(lib)?(mrt_)?(cuda|nccl)' core bindings lua kernels/cpu kernels/collectives]])
     for line in found:gmatch "[^\n]+" do

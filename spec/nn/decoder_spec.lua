@@ -160,6 +160,7 @@ function plain.logits(model, ids)
   if model.norm then x = plain.norm(x, model.norm, o) end
   if model.embed_out then x = linear(x, model.embed_out) end
   x = model.head and linear(x, model.head) or x:matmul(model.tokens.weight:t())
+  if model.head_bias then x = x + model.head_bias end
   return o.final_softcap and (x / o.final_softcap):tanh() * o.final_softcap or x
 end
 
@@ -339,7 +340,7 @@ describe("Decoder", function()
     refused({ heads = 5 }, "heads 5")
     refused({ kv_heads = 2 }, "kv_heads 2")
     refused({ norm = "batch" }, "option 'norm'")
-    refused({ activation = "tanh" }, "option 'activation'")
+    refused({ activation = "sine" }, "option 'activation'")
     refused({ windows = { 1 } }, "one for each of 2 layers")
     refused({ windows = -1 }, "an integer from 0")
     refused({ head_dim = 5 }, "width 5")

@@ -248,7 +248,7 @@ describe("swapping", function()
     end
     refused("option 'swap': a policy or a function wanted, got 7", 7)
     refused("the policy %(spec/plan/swap_spec.lua:%d+%) answered nil for 't' f32%[%] "
-      .. "%(mrt/optim/.*\"keep\" or \"swap\" wanted", function() end)
+      .. "%(spec/plan/swap_spec.lua:%d+%).*\"keep\" or \"swap\" wanted", function() end)
     refused("failed on 't' f32%[%] .*: my own", function() error("my own", 0) end)
     refused("failed on .*: the error object is a table", function() error {} end)
     refused("read%-only", function(v) v.bytes = 0 end)

@@ -169,7 +169,7 @@ describe("delayed scaling", function()
     step:ranges(table.unpack(batch))
     assert.equal(before, state_of(step))
     assert.matches("f8_e5m2   gradient, ", tostring(step:fp8()))
-    assert.matches("nn/linear.lua:%d+", tostring(step:fp8()))
+    assert.matches("support/training.lua:%d+", tostring(step:fp8()))
   end)
 
   it("takes what is largest in any micro-batch", function()
