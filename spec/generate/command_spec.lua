@@ -22,7 +22,8 @@ end
 local function type_in(command, keys)
   local screen, typed = files.name(), {}
   for i, key in ipairs(keys) do
-    typed[i] = ("sleep 0.4; n=0; until grep -qa '%s' '%s' || [ $n = 200 ]; do sleep 0.05; n=$((n+1)); done; "
+    typed[i] = ("sleep 0.4; n=0; "
+      .. "until grep -qa '%s' '%s' || [ $n = 200 ]; do sleep 0.05; n=$((n+1)); done; "
       .. "printf '%s'"):format(key[1], screen, key[2])
   end
   files.write(screen, "")
