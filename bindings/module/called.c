@@ -217,7 +217,7 @@ static void remember(mrt_binding *m, const call_walk *w) {
 void mrt_lua_at(lua_State *L, mrt_binding *m) {
   lua_Debug ar;
   call_walk w = { 0 };
-  int top = lua_gettop(L);
+  int top = lua_gettop(L), kept = top; /* kept: the module's label too */
   luaL_checkstack(L, MRT_LUA_WALK, NULL);
   /* level 0 is a function of ours */
   for (int level = 1; !(w.at.call && (w.module || !m->under_way)) &&
@@ -228,7 +228,8 @@ void mrt_lua_at(lua_State *L, mrt_binding *m) {
       look_at_call(L, m, &ar, &w);
     else if (ar.currentline > 0 && !w.at.call)
       look_at_line(L, m, &ar, &w);
-    if (!w.module) lua_settop(L, top);
+    if (w.module && kept == top) kept = lua_gettop(L);
+    lua_settop(L, kept);
   }
   if (w.at.call)
     remember(m, &w);

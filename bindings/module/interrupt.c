@@ -48,10 +48,14 @@ static void hold(const char *text) {
   pthread_mutex_unlock(&lock);
 }
 
-/* A handler that has fired has put back what was there. */
+/* Put back what was there, unless the handler has, or somebody else has set
+ * another since. */
 static void release(void) {
+  struct sigaction now;
   pthread_mutex_lock(&lock);
-  if (--holders == 0 && installed && !raised) sigaction(SIGINT, &before, NULL);
+  if (--holders == 0 && installed && !sigaction(SIGINT, NULL, &now) &&
+      now.sa_handler == note)
+    sigaction(SIGINT, &before, NULL);
   pthread_mutex_unlock(&lock);
 }
 

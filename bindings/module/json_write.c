@@ -293,7 +293,9 @@ static int encode(lua_State *L) {
   writer w = { .L = L, .m = mrt_binding_get(L), .room = 256 };
   luaL_checkany(L, VALUE_ARG);
   lua_settop(L, INDENT_ARG);
-  w.indent = (int)luaL_optinteger(L, INDENT_ARG, 0);
+  lua_Integer indent = luaL_optinteger(L, INDENT_ARG, 0);
+  luaL_argcheck(L, 0 <= indent && indent <= 32, INDENT_ARG, "0 to 32 wanted");
+  w.indent = (int)indent;
   w.text = lua_newuserdatauv(L, w.room, 0);
   lua_pushvalue(L, VALUE_ARG);
   write_value(&w, 0);

@@ -73,11 +73,20 @@ static mrt_edit *owner(EditLine *el) {
 
 static char *show_prompt(EditLine *el) { return (char *)owner(el)->prompt; }
 
+/* Ask the terminal to mark what is pasted, or not to. */
+static void mark_pastes(bool on) {
+  const char *name = getenv("TERM");
+  if (!name || !*name || !strcmp(name, "dumb")) return;
+  fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+  fflush(stdout);
+}
+
 /* After a change of the window, or the shell's use of the terminal. */
 static void redraw(EditLine *el) {
   if (caught == SIGCONT) { /* off and on: it believes that nothing changed */
     el_set(el, EL_PREP_TERM, 0);
     el_set(el, EL_PREP_TERM, 1);
+    mark_pastes(true); /* shells take that back before they go on */
   }
   fputs("\r\033[J", stdout);
   fflush(stdout);
@@ -175,14 +184,6 @@ static void bind_keys(mrt_edit *e) {
   if (!e->complete) return;
   el_wset(e->el, EL_ADDFN, L"complete", L"complete a name", on_tab);
   el_set(e->el, EL_BIND, "^I", "complete", NULL);
-}
-
-/* Ask the terminal to mark what is pasted, or not to. */
-static void mark_pastes(bool on) {
-  const char *name = getenv("TERM");
-  if (!name || !*name || !strcmp(name, "dumb")) return;
-  fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
-  fflush(stdout);
 }
 
 static void open_libedit(mrt_edit *e) {

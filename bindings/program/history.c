@@ -29,6 +29,7 @@ static FILE *open_regular(const char *path, int flags, const char *mode) {
 }
 
 static void make_folders(char *path) {
+  if (!*path) return;
   for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
     *slash = 0;
     mkdir(path, 0700);

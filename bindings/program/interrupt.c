@@ -18,6 +18,7 @@
 static lua_State *volatile running;
 static int depth; /* of the stack where it was called */
 static mrt_context *volatile context;
+static bool raised; /* by `stop`, since the outermost call began */
 
 int luaopen_mrt_core(lua_State *L);
 
@@ -44,7 +45,9 @@ void mrt_program_preload(lua_State *L) {
 static void stop(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, NULL, 0, 0);
-  if (!context || mrt_interrupt_clear(context)) luaL_error(L, "interrupted!");
+  if (context && !mrt_interrupt_clear(context)) return;
+  raised = true;
+  luaL_error(L, "interrupted!");
 }
 
 static void on_interrupt(int signal_number) {
@@ -66,7 +69,7 @@ static void push_code(lua_State *L) {
   }
   const char *text =
       lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, &n) : NULL;
-  bool stopped = text && n >= own && !strcmp(text + n - own, ours);
+  bool stopped = raised && text && n >= own && !strcmp(text + n - own, ours);
   lua_pushstring(L, stopped ? "interrupted" : NULL);
 }
 
@@ -94,6 +97,7 @@ int mrt_program_call(lua_State *L, int nargs, int nresults) {
   lua_pushcfunction(L, explain);
   lua_insert(L, base);
   running = L;
+  if (!outer) raised = false;
   depth = mrt_program_depth(L);
   sigemptyset(&stopper.sa_mask);
   sigaction(SIGINT, &stopper, &before);
@@ -103,5 +107,9 @@ int mrt_program_call(lua_State *L, int nargs, int nresults) {
   if (lua_gethook(L) == stop) lua_sethook(L, NULL, 0, 0);
   if (context) mrt_interrupt_clear(context);
   lua_remove(L, base);
+  if (status == LUA_OK) { /* no error is the last one */
+    lua_pushnil(L);
+    lua_setfield(L, LUA_REGISTRYINDEX, "mrt.code");
+  }
   return status;
 }

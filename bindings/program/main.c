@@ -132,7 +132,9 @@ static bool read_command_line(command_line *c, int argc, char **argv) {
 /* --help is the command of that name, whatever else there is. */
 static void ask_for_help(command_line *c) {
   static char name[] = "help", *words[] = { name, name, NULL };
-  *c = (command_line){ .argv = words, .script = 1, .end = 1 };
+  *c = (command_line){
+    .argv = words, .script = 1, .end = 1, .no_environment = true
+  };
 }
 
 static void set_arguments(lua_State *L, const command_line *c, int argc) {

@@ -48,7 +48,8 @@ bool mrt_edit_paste_read(mrt_paste *p, int fd, bool (*stopped)(void)) {
     matched = byte == end[0];
     if (byte == '\r') keep(p, '\n');
     if (byte == '\n' && before != '\r') keep(p, '\n');
-    if (byte == '\t' || (unsigned char)byte >= ' ') keep(p, byte);
+    if (byte == '\t' || ((unsigned char)byte >= ' ' && byte != 0x7f))
+      keep(p, byte);
   }
   return true;
 }

@@ -69,5 +69,7 @@ MRT_API mrt_status mrt_source_read_codes(mrt_source *s, int i,
     mrt_tensor_unref(y);
     return status;
   }
-  return mrt_source_finish(s, y, MRT_OK, scales);
+  status = mrt_source_finish(s, y, MRT_OK, scales);
+  if (status) mrt_tensor_unref(*codes), *codes = NULL;
+  return status;
 }

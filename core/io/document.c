@@ -101,25 +101,31 @@ static void show_place(int line, int column, char *to, size_t room) {
     snprintf(to, room, "column %d", column);
 }
 
-static mrt_status refuse(mrt_context *ctx, const json_error_t *why) {
+/* `moved`: columns are of a copy that is longer, and so are not told. */
+static mrt_status refuse(mrt_context *ctx, const json_error_t *why,
+                         bool moved) {
   char place[64];
-  if (json_error_code(why) == json_error_out_of_memory)
-    return mrt_nomem(&ctx->error);
-  if (why->line <= 1 && why->column < 1)
+  if (json_error_code(why) == json_error_out_of_memory || !why->text[0])
+    return mrt_nomem(&ctx->error); /* jansson has no words for it either */
+  if (why->line <= 1 && (why->column < 1 || moved))
     return mrt_fail(&ctx->error, MRT_EDATA, "JSON: %s", why->text);
+  if (moved)
+    return mrt_fail(&ctx->error, MRT_EDATA, "JSON, line %d: %s", why->line,
+                    why->text);
   show_place(why->line, why->column, place, sizeof place);
   return mrt_fail(&ctx->error, MRT_EDATA, "JSON, %s: %s", place, why->text);
 }
 
 /* Nothing but space behind the value's `end`? */
 static mrt_status check_end(mrt_context *ctx, const char *text, size_t size,
-                            size_t end) {
+                            size_t end, bool moved) {
   char place[64];
   size_t i = end;
   while (i < size && text[i] && strchr(" \t\r\n", text[i])) i++;
   if (i >= size) return MRT_OK;
   int line = 1, column = 1;
-  for (size_t k = 0; k < end; k++) {
+  if (moved) return mrt_fail(&ctx->error, MRT_EDATA, "JSON: something follows");
+  for (size_t k = 0; k < i; k++) {
     if (text[k] == '\n') line++, column = 0;
     if ((text[k] & 0xc0) != 0x80) column++;
   }
@@ -129,13 +135,13 @@ static mrt_status check_end(mrt_context *ctx, const char *text, size_t size,
 }
 
 static mrt_status parse(mrt_document *d, const char *text, size_t size,
-                        bool unique) {
+                        bool unique, bool moved) {
   json_error_t why;
   size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK |
                  (unique ? JSON_REJECT_DUPLICATES : 0);
   d->root = json_loadb(text, size, flags, &why);
-  if (!d->root) return refuse(d->ctx, &why);
-  return check_end(d->ctx, text, size, (size_t)why.position);
+  if (!d->root) return refuse(d->ctx, &why, moved);
+  return check_end(d->ctx, text, size, (size_t)why.position, moved);
 }
 
 /* The same of a copy whose large integers are floats. */
@@ -146,18 +152,15 @@ static mrt_status parse_copy(mrt_document *d, const char *text, size_t size,
   json_survey again = { 0 };
   if (!copy) return mrt_nomem(&d->ctx->error);
   size_t n = walk(text, size, &again, copy);
-  mrt_status status = parse(d, copy, n, unique);
+  mrt_status status = parse(d, copy, n, unique, true);
   mrt_release(d->ctx->allocator, copy, room);
   return status;
 }
 
-static mrt_status check_size(mrt_context *ctx, size_t size,
-                             const json_survey *s,
-                             const mrt_document_options *o) {
+static mrt_status check_survey(mrt_context *ctx, const json_survey *s,
+                               const mrt_document_options *o) {
   int deepest = o->deepest ? o->deepest : DEEPEST;
   int64_t most = o->most ? o->most : (int64_t)1 << 22;
-  if (size > INT32_MAX)
-    return mrt_fail(&ctx->error, MRT_EDATA, "JSON of 2 GiB or more");
   if (s->deepest > deepest)
     return mrt_fail(&ctx->error, MRT_EDATA,
                     "JSON of too many levels, %d at most", deepest);
@@ -171,14 +174,16 @@ mrt_status mrt_document_parse(mrt_context *ctx, const char *text, size_t size,
                               const mrt_document_options *options,
                               mrt_document **out) {
   json_survey s = { 0 };
+  if (size > INT32_MAX)
+    return mrt_fail(&ctx->error, MRT_EDATA, "JSON of 2 GiB or more");
   walk(text, size, &s, NULL);
-  MRT_TRY(check_size(ctx, size, &s, options));
+  MRT_TRY(check_survey(ctx, &s, options));
   mrt_document *d = mrt_calloc(ctx->allocator, 1, sizeof *d);
   if (!d) return mrt_nomem(&ctx->error);
   d->ctx = ctx;
   mrt_context_ref(ctx);
   mrt_status status = s.large ? parse_copy(d, text, size, &s, options->unique)
-                              : parse(d, text, size, options->unique);
+                              : parse(d, text, size, options->unique, false);
   if (status) return mrt_document_free(d), status;
   *out = d;
   return MRT_OK;

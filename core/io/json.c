@@ -55,7 +55,8 @@ json_t *mrt_json_parse(mrt_source *s, const uint8_t *text, size_t size,
   }
   json_t *root =
       json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, &why);
-  if (!root && json_error_code(&why) == json_error_out_of_memory) {
+  if (!root && (json_error_code(&why) == json_error_out_of_memory ||
+                !why.text[0])) { /* jansson has no words for it either */
     *status = mrt_nomem(&s->ctx->error);
   } else if (!root) {
     mrt_source_fail(s, MRT_EDATA, "JSON: %s (byte %d)", why.text, why.position);

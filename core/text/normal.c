@@ -24,6 +24,8 @@ static mrt_status check_growth(mrt_tokenizer *t, size_t from, size_t to) {
 static mrt_status find_head(mrt_tokenizer *t, const mrt_normalizer *n,
                             mrt_slice text, mrt_chars *room, size_t *head) {
   bool same = false;
+  if (*head > text.size) *head = text.size; /* what is behind was taken away */
+  if (!*head) return MRT_OK;
   if (n->head) return n->head(t, n, text, head);
   while (*head < text.size && ((uint8_t)text.at[*head] & 0xc0) == 0x80) ++*head;
   MRT_TRY(n->apply(t, n, (mrt_slice){ text.at, *head }, room, &same));

@@ -67,11 +67,13 @@ static mrt_status check_extra(const mrt_tokenizer *t,
   return MRT_OK;
 }
 
-/* Only the first `count` are there. */
-static void restore(mrt_added *a, int count) {
-  a->count = count;
-  for (int i = 0; i < count; i++)
-    if (a->list[i].replaced > count) a->list[i].replaced = 0;
+/* Tokens as they were in `was`; what was made since stays in the arena. */
+static void restore(mrt_tokenizer *t, const mrt_tokenizer *was) {
+  mrt_added *a = &t->added;
+  *a = was->added, t->count = was->count;
+  t->names = was->names, t->special = was->special, t->said = was->said;
+  for (int i = 0; i < a->count; i++)
+    if (a->list[i].replaced > a->count) a->list[i].replaced = 0;
 }
 
 /* Put it in the list, in place of one that is there; `at`: by id. */
@@ -93,6 +95,7 @@ static mrt_status put_extra(mrt_tokenizer *t, const mrt_extra_token *k,
 MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
                                      const mrt_extra_token *tokens, int count) {
   mrt_context *ctx = t->ctx;
+  mrt_tokenizer was = *t;
   int before = t->added.count;
   size_t bytes = ((size_t)t->count + 1) * sizeof(int);
   for (int i = 0; i < count; i++) MRT_TRY(check_extra(t, &tokens[i]));
@@ -104,7 +107,7 @@ MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
     status = put_extra(t, &tokens[i], at);
   mrt_release(ctx->allocator, at, bytes);
   if (!status) status = mrt_tokenizer_prepare(t);
-  if (status) restore(&t->added, before);
+  if (status) restore(t, &was);
   return status;
 }
 

@@ -83,7 +83,7 @@ describe("json.decode", function()
     for text, pattern in pairs { [""] = "JSON: unexpected token near end of file",
       ['{"a": 1'] = "JSON, column 7: '}' expected near end of file",
       ["[1,\n\n x]"] = "JSON, line 3, column 2: invalid token near 'x'",
-      ["[1] é 2"] = "JSON: something follows at column 4",
+      ["[1] é 2"] = "JSON: something follows at column 5",
       ["[1,\n2]é"] = "JSON: something follows at line 2, column 3",
       ["\"\xff\""] = "JSON, column 1: unable to decode byte 0xff",
       ["[NaN]"] = "invalid token", ["[01]"] = "invalid token", ["1e999"] = "real number overflow",

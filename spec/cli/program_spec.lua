@@ -245,6 +245,12 @@ describe("Ctrl-C", function()
     end
   end)
 
+  it("is not what a script's own error says", function()
+    local code, _, errors = mrt [[-e 'error("download interrupted!")']]
+    assert.equal(1, code)
+    assert.matches("stack traceback", errors)
+  end)
+
   it("can be caught by the script", function()
     local code, output = interrupt [[
       local ok, message = pcall(function()

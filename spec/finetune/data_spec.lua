@@ -73,7 +73,7 @@ end)
 
 describe("lines that are no sample", function()
   local bad = {
-    { '{"text": "a"', "no JSON" }, { '{"text": "a"} x', "no JSON: something follows at column 14" },
+    { '{"text": "a"', "no JSON" }, { '{"text": "a"} x', "no JSON: something follows at column 15" },
     { "[1, 2]", "none of 'text'" }, { "null", "an object wanted" },
     { '{"tex": "a"}', "none of 'text', 'prompt' with 'completion', and 'messages'" },
     { '{"prompt": "a"}', "no 'completion'" },

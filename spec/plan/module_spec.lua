@@ -139,4 +139,18 @@ describe("a node", function()
     for _, g in ipairs(profile:by_module()) do names[g.name] = g.count end
     assert.is_true(names["layers.1"] > 0)
   end)
+
+  it("are found however deep modules stand in each other", function()
+    local net = nn.ReLU()
+    for _ = 1, 100 do net = nn.Sequential(net) end
+    for depth = 0, 200, 40 do -- of the stack above, each in a coroutine of its own
+      local function within(n)
+        local y = n == 0 and net(mrt.ones(2)) or within(n - 1)
+        return y
+      end
+      local ok, y = coroutine.resume(coroutine.create(within), depth)
+      assert.is_true(ok, y)
+      assert.equal(2, y:sum():item())
+    end
+  end)
 end)
