@@ -57,6 +57,18 @@ local function listed()
   return table.concat(lines, "\n")
 end
 
+-- What stands at the beginning of its file, down to the licence: `mrt bench NAME --help`.
+local function explain(path)
+  for line in io.lines(path) do
+    local text = line:match "^%-%-%- ?(.*)$"
+    if not text or text:find "^SPDX" then return 0 end
+    print((text:gsub("^mrt bench (%l+) %-%- ", "mrt bench %1: ")))
+  end
+  return 0
+end
+
+local helps <const> = { ["--help"] = true, ["-h"] = true }
+
 local function complain(name, list)
   local names = {}
   for i, b in ipairs(list) do names[i] = b.name end
@@ -73,6 +85,9 @@ local function run(o)
   end
   for _, b in ipairs(list) do
     if b.name == o.rest[1] then
+      for i = 2, #o.rest do
+        if helps[o.rest[i]] then return explain(b.path) end
+      end
       return assert(loadfile(b.path))()(table.unpack(o.rest, 2))
     end
   end
