@@ -216,7 +216,7 @@ end
 ---     local w = mrt.variable(mrt.zeros(2, 3), "w")
 ---
 --- Shapes: `[...]` of init's shape.
---- Raises: what is no tensor and no number.
+--- Raises: what is no tensor, no number and no list of numbers.
 ---@param init mrt.Tensor|number
 ---@param name? string
 ---@return mrt.Tensor
@@ -233,7 +233,7 @@ mrt.parameter = mrt.variable
 ---     local h = mrt.name(mrt.ones(2), "hidden")
 ---
 --- Shapes: any shape.
---- Raises: what is no tensor, a name that is no text.
+--- Raises: what is no tensor, a name that is neither a text nor a number.
 ---@param x mrt.Tensor
 ---@param name string
 ---@return mrt.Tensor x

@@ -361,6 +361,16 @@ describe("nn.lora", function()
     end
   end)
 
+  it("leaves quantised tables and heads tied to them as they are", function()
+    local model = nn.quantize(nn.Decoder { vocab = 64, dim = 64, layers = 1, heads = 4,
+      context = 8, tie = true }, { embeddings = true })
+    local x = mrt.eval(mrt.tensor({ { 1, 5, 60 } }, "i64"))
+    local wanted = model(x):bytes()
+    nn.lora(model, { rank = 2 })
+    assert.equal(wanted, model(x):bytes())
+    for name in pairs(nn.lora.state(model)) do assert.matches("^blocks%.1%.", name) end
+  end)
+
   it("has the gradient of the merged weight", function()
     local base = nn.Linear(6, 5)
     local layer = nn.lora(base, { rank = 3, alpha = 6 })

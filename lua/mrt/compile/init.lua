@@ -235,7 +235,7 @@ function Compiled:plan(...) return self:plan_in(nil, ...) end
 ---     local step = mrt.compile(function(x) return mrt.grad((x * w):square():mean(), w) end)
 ---     local plan = step:plan_in(4, mrt.ones(8, 3))
 ---
---- Raises: a batch that k does not divide.
+--- Raises: k below 1; a step without gradients, in several.
 ---@param k integer?  nil: as many as the next step has
 ---@param ... any     as for the call
 ---@return mrt.Plan
@@ -261,7 +261,7 @@ end
 ---     local step = mrt.compile(function(x) return (x * x):sum() end)
 ---     local times = step:measure({ rounds = 3 }, mrt.ones(3))
 ---
---- Raises: an option that there is not.
+--- Raises: options without a whole number of rounds.
 ---@param o {rounds: integer, cpu: boolean?}  cpu: processor time
 ---@param ... any  as for the call
 ---@return table measured  total and call (seconds beside the nodes), runs (of

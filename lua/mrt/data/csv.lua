@@ -37,7 +37,7 @@ end
 ---     local numbers = assert(table:numbers { "area", "price" })
 ---
 --- Shapes: `[rows, columns]`.
---- Raises: a column that there is not, a cell that is no number.
+--- Raises: a column that there is not.
 ---@param columns? (integer|string)[]|integer|string  numbers from 1, or names
 ---@param given? {missing: number?}
 ---@return mrt.Tensor? numbers  `f32[rows, #columns]`
@@ -72,7 +72,7 @@ end
 ---
 ---     local ids, words = assert(mrt.data.csv "houses.csv"):labels "city"
 ---
---- Raises: a column or a word that there is not.
+--- Raises: a column that there is not.
 ---@param column integer|string
 ---@param words? string[]
 ---@return mrt.Tensor? labels  `i64[rows]`

@@ -121,10 +121,13 @@ end
 --- default is the one that `next` is in.
 ---
 --- Shapes: `[batch,...]` of each column.
---- Raises: an epoch below 1.
+--- Raises: an epoch below 0.
 ---@param number? integer
 ---@return fun(): mrt.Tensor ...
 function Loader:epoch(number)
+  if number ~= nil and not (math.type(number) == "integer" and number >= 0) then
+    core.fail("value", "epoch", ("an epoch from 0 wanted, got %s"):format(options.show(number)))
+  end
   local position, epoch = -1, number or self.epochs
   return function()
     position = position + 1

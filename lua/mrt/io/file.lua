@@ -46,7 +46,7 @@ File.__index = File
 ---
 ---     file:info "weight"
 ---
---- Raises: a name that there is not.
+--- Returns nil: a name that there is not; that is no error.
 ---@param name string
 ---@return {name: string, stored: string, dtype: string?, shape: integer[]}? info
 function File:info(name)

@@ -149,7 +149,7 @@ end
 --- Returns nil: a file that cannot be read; weights that are not a GPT-2's.
 ---
 --- Shapes: ids `[B,T]` -> logits `[B,T,vocab]`.
---- Raises: names or shapes of another model.
+--- Raises: an option that there is not.
 ---@param source string|table<string, mrt.Tensor>  a path, or what mrt.load gave
 ---@param given? mrt.nn.GPT2Options
 ---@return mrt.nn.GPT? model

@@ -87,7 +87,7 @@ local ROUNDS = 5 -- one in 5 million is left to be bounded, of 2 deviations
 ---
 ---     nn.initial.truncated_normal(0.02)(4, 3):type()  --> f32[4,3]
 ---
---- Raises: a std that is not above 0.
+--- Raises: a std that is no number, a cut that is not above 0.
 ---@param std number       before cutting
 ---@param given? {mean: number?, cut: number?}  default 0, 2
 ---@return mrt.nn.Recipe

@@ -13,6 +13,7 @@ local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local Dropout = require "mrt.nn.dropout"
 local Linear = require "mrt.nn.linear"
+local QuantizedEmbedding = require "mrt.nn.quantized_embedding"
 local QuantizedLinear = require "mrt.nn.quantized_linear"
 local edit = require "mrt.nn.edit"
 local initial = require "mrt.nn.initial"
@@ -122,7 +123,7 @@ local function add(model, given)
   local function each(fn)
     return edit.replace(model, function(name, layer)
       local kind = getmetatable(layer)
-      if kind == LoRA then return false end
+      if kind == LoRA or kind == QuantizedEmbedding then return false end -- a table's rows
       if kind ~= Linear and kind ~= QuantizedLinear or not wanted(name, layer) then return nil end
       return fn(name, layer)
     end)

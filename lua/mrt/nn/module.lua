@@ -263,6 +263,12 @@ end
 
 -- ---- modes -----------------------------------------------------------------
 
+local function want_truth(who, on)
+  if on ~= nil and type(on) ~= "boolean" then
+    core.fail("value", who, ("true or false wanted, got %s"):format(options.show(on)))
+  end
+end
+
 --- Go into training mode, or into evaluation mode with `on` false.  Compiled
 --- functions are traced once per mode.
 ---
@@ -273,6 +279,7 @@ end
 ---@param on? boolean  default true
 ---@return mrt.nn.Module self
 function Module:train(on)
+  want_truth("train", on)
   local training = on ~= false
   local list = tensors(contents(self).modules)
   for _, module in ipairs(list) do rawset(module, "training", training) end
@@ -297,6 +304,7 @@ function Module:eval() return self:train(false) end
 ---@param on? boolean  default true
 ---@return mrt.nn.Module self
 function Module:freeze(on)
+  want_truth("freeze", on)
   for _, entry in ipairs(contents(self).modules) do
     rawset(entry[2], "frozen", on ~= false)
   end

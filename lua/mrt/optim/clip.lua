@@ -42,7 +42,7 @@ end
 ---
 ---     local grads = optim.clip_grad_norm({ mrt.ones(4) }, 1)
 ---
---- Raises: a bound that is not above 0.
+--- Raises: a bound that is no number, or below 0.
 ---@param grads mrt.Tensor[]
 ---@param max number
 ---@return mrt.Tensor[] clipped
@@ -58,7 +58,7 @@ end
 ---
 ---     local grads = optim.clip_grad_value({ mrt.ones(4) * 3 }, 1)
 ---
---- Raises: a bound that is not above 0.
+--- Raises: a bound that is no number, or below 0.
 ---@param grads mrt.Tensor[]
 ---@param max number
 ---@return mrt.Tensor[]

@@ -321,7 +321,7 @@ function Optimizer:parameters() return self.params end
 ---     local opt = optim.adamw(model:parameters())
 ---     opt:rate()
 ---
---- Raises: a group that there is not.
+--- Raises: what is no group; a rate that is no number.
 ---@param group? mrt.Group
 ---@return number
 function Optimizer:rate(group)

@@ -13,6 +13,7 @@ local file = require "mrt.io.file"
 local folder = require "mrt.pretrained.folder"
 local json = require "mrt.io.json"
 local options = require "mrt.util.options"
+local templates = require "mrt.text.templates"
 local weights = require "mrt.pretrained.weights"
 local write_json = require "mrt.pretrained.write_json"
 
@@ -27,7 +28,7 @@ local SHARD <const> = 5000000000 -- bytes of a file, as transformers has it
 local beside = { "generation_config.json", "tokenizer.json", "tokenizer_config.json",
   "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
   "tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model",
-  "chat_template.jinja", "chat_template.json" }
+  "chat_template.jinja", "chat_template.json" } -- and additional_chat_templates
 
 local dtype_names = { f32 = "float32", f16 = "float16", bf16 = "bfloat16" }
 
@@ -148,8 +149,22 @@ local function made_beside(model, o)
   return require "mrt.pretrained.gguf.tokens_folder"(from)
 end
 
+-- Names below a folder of what is copied from it.
+local function names_beside(from, to)
+  local names = { table.unpack(beside) }
+  if not from or from == to then return names end
+  for _, path in ipairs(templates.files(from)) do
+    local name = path:sub(#from + 2)
+    if name:find "/" then
+      core.make_folders(to .. "/additional_chat_templates")
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
 local function write_beside(from, to, made)
-  for _, name in ipairs(beside) do
+  for _, name in ipairs(names_beside(from, to)) do
     local text = made[name] or from and from ~= to and core.read_file(from .. "/" .. name)
     if text then
       local done, message, code = core.write_file(to .. "/" .. name, text)

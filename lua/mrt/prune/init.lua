@@ -226,7 +226,7 @@ end
 ---     mrt.prune.two_of_four(model)
 ---     local report = mrt.prune.report(model)
 ---
---- Raises: a model that is not pruned.
+--- Raises: what is no module.
 ---@param model mrt.nn.Module
 ---@return {layers: mrt.Sparsity[], zeros: integer, count: integer, share: number}
 function prune.report(model)
@@ -252,7 +252,7 @@ end
 ---     mrt.prune.two_of_four(model)
 ---     mrt.prune.remove(model)
 ---
---- Raises: a model that is not pruned.
+--- Raises: what is no module.
 ---@param model mrt.nn.Module
 ---@return mrt.nn.Module model
 function prune.remove(model)

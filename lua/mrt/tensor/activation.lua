@@ -128,7 +128,7 @@ end
 ---     mrt.tensor{-1.0, 2.0}:softplus()  --> [0.3133 2.1269]
 ---
 --- Shapes: `[...]` of x's shape.
---- Raises: a beta that is not above 0.
+--- Raises: a beta of 0.
 ---@param beta? number|{beta: number?, threshold: number?}  default 1
 ---@param threshold? number  default 20, beyond which the two differ by less than 3e-9
 ---@return mrt.Tensor
@@ -198,6 +198,7 @@ function Tensor.softmin(x, dim) return op.softmax(op.neg(x), dim) end
 function Tensor.gumbel_softmax(x, tau, hard, eps, dim)
   local o = numbers("gumbel_softmax", { "tau", "hard", "eps", "dim" }, { 1, false, 1e-10, -1 },
     tau, hard, eps, dim)
+  if not (o.tau > 0) then refuse("gumbel_softmax", "tau = %g, more than 0 wanted", o.tau) end
   local wide = x:get_dtype() == "f64" and "f64" or "f32"
   -- uniform numbers are multiples of 2^-24: none is 0 or 1 then
   local draw = op.maximum(op.rand { shape = x:get_shape(), dtype = wide }, 2.0 ^ -25)

@@ -248,7 +248,7 @@ end
 ---
 ---     mrt.cartesian_prod(mrt.tensor{1, 2}, mrt.tensor{3, 4})  --> [[1 3] [1 4] [2 3] [2 4]]
 ---
---- Raises: what is no vector.
+--- Raises: what is no tensor; of several what is no vector.
 ---@param ... mrt.Tensor|mrt.Tensor[]
 ---@return mrt.Tensor  `[n1 n2 ..., k]`
 function join.cartesian_prod(...)

@@ -58,7 +58,7 @@ end
 ---
 ---     mrt.tensor{{3, 1}, {2, 4}}:msort()  --> [[2 1] [3 4]]
 ---
---- Raises: a scalar.
+--- A scalar stays; that is no error.
 ---@return mrt.Tensor values
 function Tensor.msort(x) return (op.sort(x, { dim = 1 })) end
 

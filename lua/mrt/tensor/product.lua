@@ -181,8 +181,8 @@ end
 ---
 ---     mrt.tensor{{1, 2}}:kron(mrt.tensor{{1, 1}})  --> [[1 1 2 2]]
 ---
---- Shapes: `[a,b]`, `[c,d]` -> `[a c, b d]`.
---- Raises: tensors that are no matrices.
+--- Shapes: `[a,b]`, `[c,d]` -> `[a c, b d]`; what lacks dimensions has leading ones of 1.
+--- Raises: more than four dimensions.
 ---@param other mrt.Tensor
 ---@return mrt.Tensor
 function Tensor.kron(x, other, ...)

@@ -127,7 +127,7 @@ end
 ---
 ---     mrt.normal(0, 1, {2}):type()  --> f32[2]
 ---
---- Raises: a std below 0.
+--- Raises: a std that is a number below 0.
 ---@param mean mrt.Operand
 ---@param std? mrt.Operand   default 1
 ---@param size? integer[]

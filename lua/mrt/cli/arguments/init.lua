@@ -125,7 +125,7 @@ function Arguments:parse(words)
 end
 
 --- What --help prints.
----@param width integer?  columns; default: the terminal's, 100 at most
+---@param width integer?  columns; default: the terminal's, 40 to 96
 ---@return string
 function Arguments:help(width) return require "mrt.cli.arguments.help".page(self, width) end
 

@@ -36,19 +36,19 @@ local options = require "mrt.util.options"
 ---@field start mrt.Tensor     `[batch]` integers: the position of each row's first token
 ---@field lengths? mrt.Tensor  `[batch]` integers: how many tokens of each row count
 
+---@class mrt.nn.decoder.Short  layers that keep a window
+---@field window integer
+---@field rows integer      for which they have room
+---@field base mrt.Tensor   i32 `[batch]`: the position of the first row kept
+
 --- Keys and values of each layer.
 ---@class mrt.nn.decoder.Cache
 ---@field batch integer
 ---@field length integer
 ---@field dtype mrt.DType
 ---@field layers {keys: mrt.Tensor, values: mrt.Tensor, short: table?}[]
----@field private shorts mrt.nn.decoder.Short[]  of layers that keep less, by their windows
+---@field shorts mrt.nn.decoder.Short[]  of layers that keep less, by their windows
 ---@field switch? integer  rows that become longer are to be read anew: rotary.switch
-
----@class mrt.nn.decoder.Short  layers that keep a window
----@field window integer
----@field rows integer      for which they have room
----@field base mrt.Tensor   i32 `[batch]`: the position of the first row kept
 local Cache = {}
 Cache.__index = Cache
 Cache.__name = "mrt.nn.decoder.Cache"
@@ -128,6 +128,7 @@ end
 ---@return mrt.Tensor keys    those before, and these
 ---@return mrt.Tensor values
 ---@return mrt.AttentionOptions how
+---@nodoc
 function Cache:put(layer, k, v, at)
   local own, start = self.layers[layer], at.start
   if own.short then start = start - own.short.base end
@@ -149,6 +150,7 @@ end
 --- Move what layers of a window keep to the front, in a step of its own.
 ---@param bases mrt.Tensor  i32 `[shorts, batch]`: positions of the first rows from then on
 ---@param by mrt.Tensor     i32 `[shorts, batch]`: how far rows move
+---@nodoc
 function Cache:move(bases, by)
   for i, short in ipairs(self.shorts) do
     for _, layer in ipairs(self.layers) do
@@ -162,6 +164,9 @@ function Cache:move(bases, by)
 end
 
 --- The bytes of all keys and values.
+---
+---     local model = nn.Decoder { vocab = 32, layers = 2, heads = 2, dim = 8, context = 16 }
+---     model:cache { batch = 1, length = 16 }:nbytes()  --> 2048
 ---@return integer
 function Cache:nbytes()
   local bytes = 0
@@ -171,7 +176,10 @@ function Cache:nbytes()
   return bytes
 end
 
---- The variables, in order.
+--- The keys and values of each layer, `[batch,heads,length,width]`, in order.
+---
+---     local model = nn.Decoder { vocab = 32, layers = 2, heads = 2, dim = 8, context = 16 }
+---     #model:cache():variables()  --> 4
 ---@return mrt.Tensor[]
 function Cache:variables()
   local list = {}

@@ -120,6 +120,9 @@ end
 -- What every layer is told.
 local function place(self, tokens, given)
   local o, at = self.options, setmetatable({}, { __index = given })
+  if at.cache and not at.start then
+    at.start = mrt.zeros({ tokens:size(1) }, { dtype = "i32" })
+  end
   if tokens:dim() ~= 2 then
     core.fail("shape", "Decoder", ("tokens %s, [batch, time] wanted"):format(tokens:type()))
   elseif tokens:size(2) > self.context then

@@ -192,7 +192,7 @@ end
 ---
 ---     nn.linear_cross_entropy(x, table, targets, {chunks = 8})
 ---
---- Raises: a head that is no Linear, sizes that do not fit.
+--- Raises: sizes that do not fit.
 ---@class mrt.LinearCrossEntropyOptions: mrt.CrossEntropyOptions
 ---@field chunks? integer    default 8
 ---@param x mrt.Tensor       `[..., D]`

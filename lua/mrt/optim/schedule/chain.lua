@@ -67,7 +67,7 @@ end
 ---
 ---     local lr = optim.ramp { lr = 1e-3, steps = 100, start = 0, finish = 1 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given mrt.RampOptions
 ---@return mrt.Schedule
 function schedule.ramp(given)

@@ -14,7 +14,7 @@ local schedule = {}
 ---
 ---     local lr = optim.one_cycle { lr = 1e-3, steps = 1000 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given {lr: number, steps: integer, rise: number?, start: number?, finish: number?}
 ---  default: rise 0.3, start 25, finish 1e4
 ---@return mrt.Schedule
@@ -77,7 +77,7 @@ local heights = {
 ---
 ---     local lr = optim.cyclic { lr = 1e-3, min = 1e-4, up = 100 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given mrt.CyclicOptions
 ---@return mrt.Schedule
 function schedule.cyclic(given)

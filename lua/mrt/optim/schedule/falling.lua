@@ -20,7 +20,7 @@ local falling = { lr = read.number, min = 0, warmup = 0, steps = options.want "s
 ---
 ---     local lr = optim.constant { lr = 1e-3, warmup = 100 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given {lr: number, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.constant(given)
@@ -51,7 +51,7 @@ end
 ---
 ---     local lr = optim.linear { lr = 1e-3, steps = 1000, warmup = 100 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given mrt.FallingOptions
 ---@return mrt.Schedule
 function schedule.linear(given)
@@ -66,7 +66,7 @@ end
 ---
 ---     local lr = optim.step { lr = 1e-3, every = 100, factor = 0.5 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given {lr: number, factor: number?, every: integer}
 ---@return mrt.Schedule
 function schedule.step(given)
@@ -102,7 +102,7 @@ end
 ---
 ---     local lr = optim.exponential { lr = 1e-3, factor = 0.999 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given {lr: number, factor: number, min: number?, warmup: integer?}
 ---@return mrt.Schedule
 function schedule.exponential(given)
@@ -139,7 +139,7 @@ end
 ---
 ---     local lr = optim.inverse_sqrt { lr = 1e-3, warmup = 100 }
 ---
---- Raises: an option that there is not, a rate or a count below 0.
+--- Raises: an option that there is not, a rate below 0.
 ---@param given {lr: number, warmup: integer?}  warmup: default 4000
 ---@return mrt.Schedule
 function schedule.inverse_sqrt(given)

@@ -22,6 +22,8 @@ function read.options(who, given, defaults)
   local o = options.read(who, given, defaults)
   if type(o.lr) ~= "number" then
     core.fail("value", who, ("lr: a number wanted, got %s"):format(options.show(o.lr)))
+  elseif not (o.lr >= 0) then
+    core.fail("value", who, ("lr = %g, 0 or more wanted"):format(o.lr))
   end
   return o
 end
