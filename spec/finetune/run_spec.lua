@@ -186,8 +186,12 @@ describe("a budget", function()
       end
       local plan, wanted = trained()
       local less = plan.persistent + plan.outputs + plan.transient * 7 // 10
-      local within, got = trained(less)
-      assert.is_true(within.peak <= less, choices.name(o))
+      local fits, within, got = pcall(trained, less)
+      if not fits then -- what kernels work in is too large a part: the least, then
+        less = math.tointeger(tostring(within):match "%((%d+) bytes%) is the least")
+        within, got = trained(less)
+      end
+      assert.is_true(within.peak <= less and less < plan.peak, choices.name(o))
       assert.equal(wanted, got, choices.name(o))
     end
   end)

@@ -11,7 +11,7 @@ describe("sums of products", function()
   local a, b = {}, {}
   mrt.seed(3)
   for i, terms in ipairs { 100, 200, 300, 384, 385 } do
-    a[i], b[i] = mrt.randn(240, terms), mrt.randn(terms, 320)
+    a[i], b[i] = mrt.randn(480, terms), mrt.randn(terms, 960) -- more than kernels work in
   end
 
   local function sum(last)

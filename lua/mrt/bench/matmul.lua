@@ -1,6 +1,7 @@
 --- mrt bench matmul -- matrix products in f32, bf16, f16
 --
---     mrt bench matmul [--only TEXT] [--dtypes bf16,f16] [--rounds N] [--cpu]
+--     mrt bench matmul [--only TEXT] [--dtypes bf16,f16] [--shapes MxKxN,...]
+--                      [--rounds N] [--cpu]
 --
 -- Cubes and products of a GPT of width 384 at 3072 tokens: [m,k] @ [k,n], nn as
 -- they are, nt and tn with the second or the first transposed.  Gflop/s of the
@@ -10,9 +11,10 @@
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
 
-local shapes = { { 512, 512, 512 }, { 1024, 1024, 1024 }, { 2048, 2048, 2048 },
+local usual = { { 512, 512, 512 }, { 1024, 1024, 1024 }, { 2048, 2048, 2048 },
   { 4096, 4096, 4096 }, { 3072, 384, 1536 }, { 3072, 1536, 384 }, { 384, 3072, 1536 } }
 
 -- A step that multiplies, and its inputs.
@@ -48,32 +50,39 @@ local function row(s, way, o)
   print(text)
 end
 
-local function read(args)
-  local o, i = { rounds = 3, only = "", dtypes = "bf16,f16" }, 1
-  while i <= #args do
-    local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
-    if name == "cpu" then
-      o.cpu, i = true, i + 1
-    elseif name and o[name] and value then
-      o[name], i = value, i + 2
-    else
-      error("mrt bench matmul: no option " .. args[i] .. ", or no value", 0)
-    end
+local function shapes_of(text)
+  local list = {}
+  for one in text:gmatch "[^,]+" do
+    local m, k, n = one:match "^(%d+)x(%d+)x(%d+)$"
+    if not m then error("mrt bench matmul: --shapes " .. one .. ", MxKxN wanted", 0) end
+    list[#list + 1] = { math.tointeger(m), math.tointeger(k), math.tointeger(n) }
   end
-  o.rounds = math.tointeger(o.rounds) or error("mrt bench matmul: --rounds, an integer wanted", 0)
-  local dtypes = { "f32" }
-  for d in o.dtypes:gmatch "[^,]+" do dtypes[#dtypes + 1] = d end
-  o.dtypes = dtypes
-  return o
+  return list
 end
 
-return function(...)
-  local o, info = read { ... }, core.info()
+local function compare(o)
+  local info = core.info()
   print(("%s, %d threads; Gflop/s, and ratio to f32"):format(info.isa, info.threads))
+  local dtypes = { "f32" }
+  for d in o.dtypes:gmatch "[^,]+" do
+    if d ~= "f32" then dtypes[#dtypes + 1] = d end
+  end
+  o.dtypes = dtypes
   local head = ("%5s %5s %5s   "):format("m", "k", "n")
-  for _, d in ipairs(o.dtypes) do head = head .. ("  %8s      "):format(d) end
+  for _, d in ipairs(dtypes) do head = head .. ("  %8s      "):format(d) end
   print(head)
-  for _, s in ipairs(shapes) do
+  for _, s in ipairs(o.shapes and shapes_of(o.shapes) or usual) do
     for _, way in ipairs { "nn", "nt", "tn" } do row(s, way, o) end
   end
 end
+
+return arguments.new {
+  name = "mrt bench matmul",
+  about = "Matrix products in f32 and narrow dtypes.",
+  { "--only TEXT", "rows whose sizes and way have it", default = "" },
+  { "--dtypes LIST", "beside f32", default = "bf16,f16" },
+  { "--shapes LIST", "MxKxN,... in place of the usual ones" },
+  { "--rounds N", "in turn", default = 3, least = 1 },
+  { "--cpu", "processor time" },
+  run = compare,
+}
