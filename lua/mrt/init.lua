@@ -130,10 +130,11 @@ end
 ---     local gw, gb = table.unpack(mrt.grad(loss, {w, b}))
 ---
 --- Raises: y that is not scalar; an x that y does not depend on.
+---@generic T: mrt.Tensor|mrt.Tensor[]|table<string, mrt.Tensor>
 ---@param y mrt.Tensor|mrt.Tensor[]  scalars, unless grad_outputs are given
----@param x mrt.Tensor|mrt.Tensor[]|table<string, mrt.Tensor>
+---@param x T  one, a list, or a table by name
 ---@param o? mrt.GradOptions
----@return any gradients  allow_unused: zeros where y does not depend on x
+---@return T gradients  allow_unused: zeros where y does not depend on x
 function mrt.grad(y, x, o)
   o = options.read("grad", o, grad_options, true)
   if o.denominator ~= nil then o.denominator = denominator(o.denominator) end
@@ -382,7 +383,7 @@ end
 ---
 --- Raises: an option that there is not; when it is called, what the trace or the plan
 --- raises.
----@param fn fun(...): any ...
+---@param fn function|(fun(...: mrt.Tensor): any ...)
 ---@param given? mrt.CompileOptions
 ---@return mrt.Compiled
 function mrt.compile(fn, given) return require "mrt.compile".compile(fn, given) end

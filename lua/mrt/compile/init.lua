@@ -454,7 +454,7 @@ end
 ---     local small = step:with { memory = "20MiB" }
 ---
 --- Raises: an option that there is not.
----@param changes mrt.CompileOptions
+---@param changes mrt.CompileOptions|table<string, false>
 ---@return mrt.Compiled
 function Compiled:with(changes)
   options.check_names("with", changes)

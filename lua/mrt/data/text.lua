@@ -18,6 +18,7 @@ local windows = require "mrt.data.windows"
 ---@class mrt.data.Text
 ---@field vocab integer      how many symbols there are
 ---@field symbols string[]?  the symbol of id i is symbols[i + 1]; nil for BPE
+---@field ids table<string, integer>  the id of a symbol; empty for BPE
 ---@field tokens integer     how long the text is, in symbols
 ---@field dtype "u8"|"i32"   of the tensors that loaders give
 local Text = {}
@@ -72,7 +73,7 @@ local function is_tokenizer(unit) return bpe.is(unit) or tokenizer.is(unit) end
 local function build_tokens(text, unit)
   local data = unit:pack(text, { special = false })
   return setmetatable({ unit = unit, tokenizer = unit, data = data, vocab = unit.vocab,
-    dtype = "i32", width = 4, tokens = #data // 4 }, Text)
+    ids = {}, dtype = "i32", width = 4, tokens = #data // 4 }, Text)
 end
 
 local function build(text, name)

@@ -12,6 +12,7 @@ local types = require "mrt.reference.type"
 ---@field optional? boolean
 ---@field type string
 ---@field text string
+---@field generic? string  the name that stands for the type
 
 ---@class mrt.reference.Comment
 ---@field text string[]     lines; examples are indented by four
@@ -24,6 +25,7 @@ local types = require "mrt.reference.type"
 ---@field returns mrt.reference.Part[]
 ---@field overloads string[]
 ---@field operators string[]
+---@field generics table<string, string>  the type that each may be
 ---@field private? boolean
 ---@field meta? boolean      of a file that is never loaded: what loops make
 
@@ -92,6 +94,10 @@ function tags.alias(c, rest)
 end
 function tags.type(c, rest) c.overloads[#c.overloads + 1] = (types.split(rest)) end
 function tags.overload(c, rest) c.overloads[#c.overloads + 1] = rest end
+function tags.generic(c, rest)
+  local name, kind = rest:match "^([%w_]+)%s*:?%s*(.*)$"
+  c.generics[name] = kind ~= "" and kind or "any"
+end
 function tags.operator(c, rest) c.operators[#c.operators + 1] = rest end
 function tags.private(c) c.private = true end
 function tags.nodoc(c) c.private = true end
@@ -103,10 +109,17 @@ local function alternative(c, text)
 end
 
 local function new()
-  return { text = {}, fields = {}, params = {}, returns = {}, overloads = {}, operators = {} }
+  return { text = {}, fields = {}, params = {}, returns = {}, overloads = {}, operators = {},
+    generics = {} }
 end
 
 local function close(c)
+  for _, list in ipairs { c.params, c.returns } do
+    for _, part in ipairs(list) do
+      local kind = c.generics[part.type]
+      if kind then part.generic, part.type = part.type, kind end
+    end
+  end
   while c.text[1] and not c.text[1]:find "%S" do table.remove(c.text, 1) end
   while c.text[1] and not c.text[#c.text]:find "%S" do c.text[#c.text] = nil end
   return c

@@ -38,22 +38,29 @@ local function add_params(out, params)
   for i, p in ipairs(params) do
     names[i] = keyword[p.name] and p.name .. "_" or p.name
     out[#out + 1] = ("---@param %s%s %s%s"):format(names[i],
-      p.optional and p.name ~= "..." and "?" or "", p.type, spaced(p.text))
+      p.optional and p.name ~= "..." and "?" or "", p.generic or p.type, spaced(p.text))
   end
   return names
 end
 
 local unknown = { params = { { name = "...", type = "any", text = "" } }, returns = {} }
 
+local function add_generics(out, entry)
+  for name, kind in pairs(entry.comment and entry.comment.generics or {}) do
+    out[#out + 1] = ("---@generic %s: %s"):format(name, kind)
+  end
+end
+
 -- A function under a name: its first signature, and the others as overloads.
 local function add_function(out, entry, name, list)
   if keyword[name:match "[%w_]+$"] then return end
   comment(out, text_of(entry))
+  add_generics(out, entry)
   local first = list[1] or unknown
   local names = add_params(out, first.params)
   for _, r in ipairs(first.returns) do
-    out[#out + 1] = ("---@return %s%s%s"):format(r.type, r.name and " " .. r.name or "",
-      spaced(r.text):gsub("^  ", r.name and "  " or " # "))
+    out[#out + 1] = ("---@return %s%s%s"):format(r.generic or r.type,
+      r.name and " " .. r.name or "", spaced(r.text):gsub("^  ", r.name and "  " or " # "))
   end
   for i = 2, #list do out[#out + 1] = "---@overload " .. signature.text(list[i]) end
   out[#out + 1] = ("function %s(%s) end"):format(name, table.concat(names, ", "))
@@ -62,17 +69,21 @@ end
 
 -- ---- names that are called with a tensor in front, or on one ----------------
 
-local first_tensor = { name = "x", type = "mrt.Tensor", text = "" }
+-- Of a function of any number of tensors, these may be in a list.
+local function first_tensor(entry)
+  local many = entry.operator and entry.operator.max_inputs < 0
+  return { name = "x", type = many and "mrt.Tensor|mrt.Tensor[]" or "mrt.Tensor", text = "" }
+end
 
 -- A method's signatures where it is a function: `mrt.sum(x)`; and the other way.
-local function turned(list, to_function)
+local function turned(entry, list, to_function)
   local out = {}
   for i, s in ipairs(list) do
     local params = table.move(s.params, 1, #s.params, 1, {})
     local own = params[1] and params[1].name == "self"
     if own then table.remove(params, 1) end
     if to_function then
-      table.insert(params, 1, first_tensor)
+      table.insert(params, 1, first_tensor(entry))
     elseif not own then
       table.remove(params, 1)
     end
@@ -84,8 +95,8 @@ end
 local function signatures(entry, name)
   local list = signature.all(entry)
   local here, there = name:find(":", 1, true), entry.name:find(":", 1, true)
-  if there and not here then return turned(list, true) end
-  if here and not there then return turned(list, false) end
+  if there and not here then return turned(entry, list, true) end
+  if here and not there then return turned(entry, list, false) end
   if not here then return list end
   for _, s in ipairs(list) do -- overloads of methods name what they are called on
     if s ~= list[1] and not (s.params[1] and s.params[1].name == "self") then

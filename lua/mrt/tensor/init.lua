@@ -32,6 +32,7 @@ local op = core.op
 ---@field rank integer           how many dimensions
 ---@field name string?           may be assigned
 ---@field T mrt.Tensor           all dimensions reversed
+---@field [number|table|mrt.Tensor] any  a part
 ---@operator add(mrt.Operand): mrt.Tensor
 ---@operator sub(mrt.Operand): mrt.Tensor
 ---@operator mul(mrt.Operand): mrt.Tensor
