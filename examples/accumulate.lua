@@ -32,7 +32,9 @@ local function network()
   return model, optim.sgd(model:parameters(), { lr = 0.5 })
 end
 
--- Mini-batches first to last of an epoch, as one.
+--- Mini-batches first to last of an epoch, as one.
+---@param first integer
+---@param last integer
 local function rows(first, last)
   local from, to = (first - 1) * ROWS + 1, last * ROWS
   return mrt.eval(images:slice(1, from, to), labels:slice(1, from, to))
@@ -85,7 +87,8 @@ end
 -- ---- the same epochs for all -----------------------------------------------
 
 local names = { "batch", "accumulate", "by hand", "fixed 1/4" }
-local train, model, step = {}, {}
+local train, model = {}, {}
+local step
 train[1], model[1] = compiled(1)
 train[2], model[2], step = compiled(WINDOW)
 train[3], model[3] = by_hand(function(n) return 1 / n end)
@@ -97,7 +100,7 @@ print(("%-7s %5s  %12s %12s %12s %12s"):format("window", "rows",
 for epoch = 1, EPOCHS do
   for first = 1, COUNT, WINDOW do
     local last, norm = math.min(first + WINDOW - 1, COUNT), {}
-    for i = 1, #train do norm[i] = train[i](first, last) end
+    for i, go in ipairs(train) do norm[i] = go(first, last) end
     if epoch == 1 then
       print(("%d to %-2d %5d  %12.6f %12.6f %12.6f %12.6f"):format(first, last,
         (last - first + 1) * ROWS, table.unpack(norm)))

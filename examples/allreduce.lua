@@ -13,17 +13,18 @@ local file = arg[0]:gsub("[^/]*$", "ring.lua")
 
 -- ---- who holds what ---------------------------------------------------------
 
--- Print what every rank holds of every segment: the ranks whose numbers are in it.
+-- Print what every rank holds of every segment: the ranks whose numbers are in it, a bit
+-- for each.
 local function show_ring(p)
   local held = {}
   for r = 0, p - 1 do
     held[r] = {}
-    for s = 0, p - 1 do held[r][s] = { [r] = true, count = 1 } end
+    for s = 0, p - 1 do held[r][s] = 1 << r end
   end
   local function cell(set, moved)
     local list = {}
-    for r = 0, p - 1 do if set[r] then list[#list + 1] = r end end
-    local text = set.count == p and "all" or table.concat(list, "+")
+    for r = 0, p - 1 do if set >> r & 1 == 1 then list[#list + 1] = r end end
+    local text = #list == p and "all" or table.concat(list, "+")
     return (" %s%-" .. 2 * p .. "s"):format(moved and ">" or " ", text)
   end
   local function show(title, moved)
@@ -42,12 +43,7 @@ local function show_ring(p)
       arrived[r] = held[from][moved[r]]
     end
     for r = 0, p - 1 do
-      local set, own = { count = 0 }, held[r][moved[r]]
-      for k = 0, p - 1 do
-        set[k] = arrived[r][k] or (add and own[k]) or nil
-        if set[k] then set.count = set.count + 1 end
-      end
-      held[r][moved[r]] = set
+      held[r][moved[r]] = arrived[r] | (add and held[r][moved[r]] or 0)
     end
     show(title, moved)
   end
@@ -89,7 +85,7 @@ if comm.size > 1 then
 else
   local said, failed = mrt.communicator.ranks(p,
     ("return dofile %q(select(2, ...))"):format(file))
-  for rank = 1, p do print(said[rank] or failed[rank]) end
+  for rank = 1, p do print(said[rank] or failed and failed[rank]) end
 end
 if comm.rank == 0 then
   print()

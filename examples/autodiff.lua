@@ -18,18 +18,15 @@ local function show(t) return ("%8.4f"):format(t:item() + 0.0) end
 -- ---- forward --------------------------------------------------------------
 
 local x1, x2 = mrt.tensor(2.0, "f64"), mrt.tensor(5.0, "f64")
+local v3, v4, v5 = x1:log(), x1 * x2, x2:sin()
+local v6 = v3 + v4
+local y = v6 - v5
 
--- Each row: the formula of v[i], and which v it reads.
-local v = { x1, x2 }
-v[3] = v[1]:log()
-v[4] = v[1] * v[2]
-v[5] = v[2]:sin()
-v[6] = v[3] + v[4]
-v[7] = v[6] - v[5]
+-- Of each v its formula, and which v it reads.
+local v = { x1, x2, v3, v4, v5, v6, y }
 local formula = { "x1", "x2", "ln v1", "v1 * v2", "sin v2", "v3 + v4",
   "v6 - v5" }
 local reads = { {}, {}, { 1 }, { 1, 2 }, { 2 }, { 3, 4 }, { 6, 5 } }
-local y = v[7]
 
 heading "Forward: y = ln(x1) + x1 x2 - sin(x2) at (2, 5)"
 for i = 1, 7 do print(("v%d = %-8s %s"):format(i, formula[i], show(v[i]))) end
@@ -39,22 +36,22 @@ print("y  = v7       " .. show(y))
 
 heading "Backward: the adjoint of v is dy/dv, summed over what reads v"
 
--- The adjoint of v[i] along one edge: that of the reader j times dv[j]/dv[i].
-local function partial(j, i)
-  return mrt.grad(y, v[j]) * mrt.grad(v[j], v[i])
-end
+local function adjoint(x) return mrt.grad(y, x) end
+
+-- The adjoint of x along one edge: that of its reader times d reader / dx.
+local function partial(reader, x) return adjoint(reader) * mrt.grad(reader, x) end
 
 for i = 7, 1, -1 do
   local terms = {}
-  for j = i + 1, 7 do
-    for _, read in ipairs(reads[j]) do
+  for j, list in ipairs(reads) do
+    for _, read in ipairs(list) do
       if read == i then
-        terms[#terms + 1] = ("%s by v%d"):format(show(partial(j, i)), j)
+        terms[#terms + 1] = ("%s by v%d"):format(show(partial(v[j], v[i])), j)
       end
     end
   end
   local how = #terms > 0 and table.concat(terms, "  + ") or "       1 by itself"
-  print(("adjoint of v%d = %s   = %s"):format(i, show(mrt.grad(y, v[i])), how))
+  print(("adjoint of v%d = %s   = %s"):format(i, show(adjoint(v[i])), how))
 end
 
 local g1, g2 = table.unpack(mrt.grad(y, { x1, x2 }))
@@ -65,12 +62,11 @@ print(("dy/dx2 = x1 - cos(x2) = %.3f"):format(g2:item()))
 
 heading "The graph, extended by the nodes of its gradient"
 
-local function value_and_gradient(a, b)
+local compiled = mrt.compile(function(a, b)
   local z = a:log() + a * b - b:sin()
   local dz = mrt.grad(z, { a, b })
   return z, dz[1], dz[2]
-end
-local compiled = mrt.compile(value_and_gradient, { fuse = false })
+end, { fuse = false })
 print(compiled:plan(x1, x2):graph())
 
 print [[

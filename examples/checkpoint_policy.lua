@@ -51,13 +51,13 @@ print(("%-14s %11s %11s %12s %12s  %s"):format("policy", "peak", "kept", "predic
 
 local predicted = { name = "predicted", bare = true, points = {} }
 local measured = { name = "measured", bare = true, points = {} }
-local base, base_bits, base_time
+local base
 for _, entry in ipairs(policies) do
   local plan, bits, time = train(entry[2])
-  base, base_bits, base_time = base or plan, base_bits or bits, base_time or time
-  local more = { plan.seconds / base.seconds, time / base_time }
+  base = base or { seconds = plan.seconds, bits = bits, time = time }
+  local more = { plan.seconds / base.seconds, time / base.time }
   print(("%-14s %11s %11s %11.2fx %11.2fx  %s"):format(entry[1], format.bytes(plan.peak),
-    format.bytes(plan:kept()), more[1], more[2], bits == base_bits and "same bits" or "OTHER"))
+    format.bytes(plan:kept()), more[1], more[2], bits == base.bits and "same bits" or "OTHER"))
   predicted.points[#predicted.points + 1] = { plan.peak, more[1] }
   measured.points[#measured.points + 1] = { plan.peak, more[2], entry[1] }
 end

@@ -31,10 +31,10 @@ end
 -- 64 numbers from 0 to 16 and a digit on each line.
 local function optdigits(path)
   local t, message = data.csv(path, { header = false })
-  if not t then fail(message) end
+  if not t then return fail(message) end
   if #t.names ~= 65 then fail(("%s: 65 columns wanted, not %d"):format(path, #t.names)) end
   local all, problem = t:numbers()
-  if not all then fail(problem) end
+  if not all then return fail(problem) end
   return { all:slice(2, 1, 64) / 16, all:select(2, 65):to "u8" }
 end
 
@@ -56,8 +56,9 @@ local model = nn.Sequential(
   nn.Linear(width, 10))
 print(model)
 
+local epochs = flags.epochs ---@type integer
 local loader = data.batches(train_set, { batch = 64, seed = flags.seed })
-local steps = flags.epochs * loader.batches
+local steps = epochs * loader.batches
 train.run {
   model = model, loader = loader, steps = steps, plan = true,
   optimizer = optim.adamw(model:parameters(),

@@ -30,7 +30,7 @@ local flags = arguments.script {
 
 local bytes = { eos = 0 } -- a token is a byte
 
-function bytes:pack(text)
+function bytes.pack(_, text)
   return (text:gsub(".", function(c) return string.pack("<i4", c:byte()) end))
 end
 
@@ -58,7 +58,7 @@ local data = assert(finetune.read(path, { tokenizer = tokenizer, context = flags
 if not flags.data then os.remove(path) end
 print(data)
 local loader = finetune.loader(data.samples, { batch = flags.batch, context = flags.context })
-print(("%d rows of %d positions"):format(loader.rows, flags.context))
+print(("%d rows of %d positions"):format(loader.count, flags.context))
 
 -- ---- a step --------------------------------------------------------------------
 

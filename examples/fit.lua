@@ -19,10 +19,16 @@ local flags = small.flags("A GPT within less memory.",
   { "--percent LIST", "budgets, of the whole peak", default = "100,80,65,50,40,30,22,15" })
 flags.dropout = 0.1
 
--- A step to train anew, and its plan.
+-- A step to train anew, its batch, and its plan.
 local function prepare(memory)
   local step, x, y = small.make(flags, { memory = memory })
-  return step:plan(x, y), step, x, y
+  return { step = step, x = x, y = y, plan = step:plan(x, y) }
+end
+
+-- Why nothing fits a budget, in a line; another error goes on.
+local function reason(e)
+  if e.code ~= "budget" then error(e, 0) end
+  return e.message:match "^[^\n]*"
 end
 
 -- Bits of the losses, seconds of the fastest step, bytes allocated at most.
@@ -45,21 +51,22 @@ print(("%7s %11s %11s %11s %10s %10s %10s  %s"):format("budget", "bytes", "peak"
 
 local predicted = { name = "predicted", dashed = true, points = {} }
 local measured = { name = "measured", points = {} }
-local base
+local base = {}
 for percent in flags.percent:gmatch "%d+" do
   local before = now()
-  local budget = base and base.peak * tonumber(percent) // 100
+  local budget = base.peak and base.peak * percent // 100
   local began = core.clock()
-  local ok, plan, step, x, y = pcall(prepare, budget)
+  local ok, made = pcall(prepare, budget)
   local planning = core.clock() - began
   if not ok then
-    if plan.code ~= "budget" then error(plan, 0) end
-    print(("%6s%% %11s  %s"):format(percent, format.bytes(budget),
-      plan.message:match "^[^\n]*"))
+    print(("%6s%% %11s  %s"):format(percent, format.bytes(budget), reason(made)))
     break
   end
-  local bits, time, allocated = measure(before, plan.inputs, step, x, y)
-  base = base or { peak = plan.peak, bits = bits, seconds = plan.seconds, time = time }
+  local plan = made.plan
+  local bits, time, allocated = measure(before, plan.inputs, made.step, made.x, made.y)
+  if not base.peak then
+    base = { peak = plan.peak, bits = bits, seconds = plan.seconds, time = time }
+  end
   local more = { plan.seconds / base.seconds, time / base.time }
   print(("%6s%% %11s %11s %11s %9.2fx %9.2fx %7.0f ms  %s"):format(percent,
     format.bytes(budget or plan.peak), format.bytes(plan.peak), format.bytes(allocated),

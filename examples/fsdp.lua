@@ -33,16 +33,16 @@ local flags = arguments.script {
 local comm = mrt.communicator.create()
 
 local function own_sources()
-  local folder, files = package.searchpath("mrt.nn", package.path):match "^(.*)/[^/]*$", {}
-  local list = io.popen(("ls '%s'/*.lua"):format(folder:gsub("'", "'\\''")))
+  local folder = assert(package.searchpath("mrt.nn", package.path)):gsub("/[^/]*$", "")
+  local list, files = io.popen(("ls '%s'/*.lua"):format(folder:gsub("'", "'\\''"))), {}
   for path in list:lines() do files[#files + 1] = path end
   return files
 end
 
 local text, message = data.text(flags.data or { files = own_sources() })
 if not text then
-  io.stderr:write("fsdp.lua: ", message, "\n")
-  os.exit(1)
+  io.stderr:write(("fsdp.lua: %s\n"):format(message))
+  return os.exit(1)
 end
 local before = mrt.memory().now -- what is taken from here on is the step's
 
@@ -66,8 +66,8 @@ local tokens, targets = loader:next()
 
 -- A command of mrt on this script, with the flags it was given.
 local function again(command)
-  local words = { arg[0], table.unpack(arg) }
-  for i, word in ipairs(words) do words[i] = "'" .. word:gsub("'", "'\\''") .. "'" end
+  local words = {}
+  for i = 0, #arg do words[i + 1] = "'" .. arg[i]:gsub("'", "'\\''") .. "'" end
   return ("'%s' %s %s"):format(arg[-1], command, table.concat(words, " "))
 end
 
@@ -83,10 +83,10 @@ local function show(ranks, plan)
 end
 
 if comm.size == 1 then
-  local fits, refusal = pcall(step.plan, step, tokens, targets)
+  local verdict = "fits"
+  xpcall(step.plan, function(e) verdict = e.message:match "^[^\n]*" end, step, tokens, targets)
   print(("%d parameters in %s\none rank: %s"):format(model:count(),
-    format.bytes(flags.budget),
-    fits and "fits" or refusal.message:match "^[^\n]*"))
+    format.bytes(flags.budget), verdict))
   print "ranks         peak   persistent    transient         sent"
   show(1, step:with { memory = false }:plan(tokens, targets))
   if flags.ranks > 1 then

@@ -59,7 +59,7 @@ local function own_sources()
 end
 
 local text, message = data.text(flags.data or { files = own_sources() })
-if not text then fail(message) end
+if not text then return fail(message) end
 local train_text, val_text = text:split(0.9)
 local shape = { batch = flags.batch, context = flags.context }
 print(("text: %d bytes, %d distinct; %d to train on, %d to validate")

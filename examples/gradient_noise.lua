@@ -63,8 +63,8 @@ local function train(transforms)
     opt:step(mrt.grad(loss, params))
     return loss
   end, { transforms = transforms })
-  local loss
-  for _ = 1, settings.steps do loss = step(x, classes) end
+  local loss = step(x, classes)
+  for _ = 2, settings.steps do loss = step(x, classes) end
   local right = model(x):argmax(2):eq(classes):float():mean()
   return loss:item(), 100 * right:item()
 end

@@ -46,7 +46,7 @@ if #c == 0 then -- installed: pages instead, and examples
   c, lua = read("core kernels lua", "*.md"), read("examples", "*.lua")
 end
 if #c == 0 or #lua == 0 then error("no sources beside " .. arg[0], 0) end
-local text = data.text { text = c .. lua }
+local text = assert(data.text { text = c .. lua })
 local first, second = text:split(#c / (#c + #lua))
 local tune, held = second:split(0.9)
 

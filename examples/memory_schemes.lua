@@ -122,16 +122,19 @@ local number_of = {
   ["solver, a seventh"] = seventh,
 }
 
+-- The plan of a net under a scheme, its step, and the scheme's number.
+local function plan_one(name, net, known)
+  local number = number_of[name] and number_of[name](net, known) or 0
+  local plan, step = plan_of(net, options_of[name](number))
+  return plan, step, number
+end
+
 -- Plan one net under one scheme after the other: what `take` is given is the plan
 -- or nil and why, what is known so far, the step and the scheme's number.
 local function plan_all(kind, net, take)
   local known = {}
   for _, name in ipairs(kind.schemes) do
-    local ok, plan, step, number = pcall(function()
-      local number = number_of[name] and number_of[name](net, known) or 0
-      local plan, step = plan_of(net, options_of[name](number))
-      return plan, step, number
-    end)
+    local ok, plan, step, number = pcall(plan_one, name, net, known)
     known[name] = ok and plan or nil
     known.forward = known.forward or forward_bytes(plan)
     take(name, known[name], known, ok and step or plan, number)
@@ -156,7 +159,7 @@ end
 
 -- A budget that nothing meets, in a line.
 local function refuse(name, why)
-  print(("%-22s%s"):format(name, (tostring(why):match "[^\n]*":gsub("^[^ ]*: ", ""))))
+  print(("%-22s%s"):format(name, (tostring(why):gsub("\n.*", ""):gsub("^[^ ]*: ", ""))))
 end
 
 local function show(kind, size, lines)
@@ -207,8 +210,9 @@ end
 local function resident()
   for line in io.lines "/proc/self/status" do
     local kib = line:match "^VmRSS:%s*(%d+)"
-    if kib then return 1024 * math.tointeger(kib) end
+    if kib then return 1024 * kib end
   end
+  return 0
 end
 
 -- In a process of its own: what it grows by from a finished plan to later steps.
@@ -333,7 +337,8 @@ end
 
 -- The charts of the nets that were asked for.
 local function pictures()
-  local charts, profile = {}, flags.run and measure_machine()
+  local charts, profile = {}, nil
+  if flags.run then profile = measure_machine() end
   for _, name in ipairs { "resnet", "lstm" } do
     local wanted = flags.net == "both" or flags.net == name
     if wanted and flags.run then

@@ -48,10 +48,10 @@ end
 local function optdigits(path)
   local t, message, code = data.csv(path, { header = false })
   if not t and code == "file" then return nil, message end
-  if not t then fail(message) end
+  if not t then return fail(message) end
   if #t.names ~= 65 then fail(("%s: 65 columns wanted, not %d"):format(path, #t.names)) end
   local all, problem = t:numbers()
-  if not all then fail(problem) end
+  if not all then return fail(problem) end
   return all:slice(2, 1, 64) / 16, all:select(2, 65):to "u8"
 end
 
@@ -59,13 +59,14 @@ end
 local function idx(path)
   local rows, message, code = data.idx(path)
   if code == "file" then rows, message = data.idx(path .. ".gz") end
-  return rows and assert(rows:tensor()) or fail(message)
+  if not rows then return fail(message) end
+  return rows:tensor()
 end
 
 local function mnist(folder, name)
   local path = folder .. "/" .. name
-  return idx(path .. "-images-idx3-ubyte"):flatten(2):to "f32" / 255,
-    idx(path .. "-labels-idx1-ubyte")
+  local images = assert(idx(path .. "-images-idx3-ubyte"))
+  return images:flatten(2):to "f32" / 255, assert(idx(path .. "-labels-idx1-ubyte"))
 end
 
 -- The first four fifths, and the rest.
@@ -100,13 +101,14 @@ local model = nn.Sequential(
   nn.Linear(flags.hidden, 10))
 print(model)
 
+local epochs = flags.epochs ---@type integer
 local loader = data.batches(train_set, { batch = flags.batch,
   seed = flags.seed, drop_last = flags.batch ~= "all" })
 train.run {
   model = model, loader = loader, plan = true,
   optimizer = optim.adam(model:parameters(), { lr = flags.lr }),
   loss = function(m, x, y) return nn.cross_entropy(m(x), y) end,
-  steps = flags.epochs * loader.batches,
+  steps = epochs * loader.batches,
 }
 
 local accuracy = train.evaluator { model = model,

@@ -55,7 +55,7 @@ local train_set, test_set = examples("train", 6000, 1), examples("t10k", 1000, 2
 
 -- ---- model and training -----------------------------------------------------
 
-local width = flags.width
+local width = flags.width ---@type integer
 local model = nn.Sequential(
   nn.Conv2d(1, width, 3, { padding = 1, bias = false }), nn.BatchNorm(width),
   nn.ReLU(), nn.MaxPool2d(2),
@@ -68,9 +68,10 @@ print(model)
 -- Images come as they are in the files; the step makes numbers of them.
 local function logits(m, images) return m(images:unsqueeze(2):to "f32" / 255) end
 
+local epochs = flags.epochs ---@type integer
 local loader = data.batches(train_set, { batch = flags.batch, seed = flags.seed,
   drop_last = true })
-local steps = flags.epochs * loader.batches
+local steps = epochs * loader.batches
 local opt = optim.adamw(model:parameters(), { weight_decay = 1e-3,
   lr = optim.one_cycle { lr = flags.lr, steps = steps } })
 local result = train.run {
@@ -85,7 +86,7 @@ local result = train.run {
 }
 if result.eval then
   print(("test accuracy %.2f%% of %d after %d epochs, %.1f s"):format(100 * result.eval,
-    test_set[1]:size(1), flags.epochs, result.seconds))
+    test_set[1]:size(1), epochs, result.seconds))
 else
   print "nothing left to do"
 end

@@ -31,10 +31,9 @@ local schemes = {
 -- ---- the steps ------------------------------------------------------------
 
 mrt.seed(1)
-local examples = {}
 
 -- Fusion would make one node of it, with nothing to plan.
-function examples.exp(options)
+local function exp(options)
   options.fuse = false
   local a, b = mrt.randn(256, 256), mrt.randn(256, 256)
   return mrt.compile(function(x, y)
@@ -43,7 +42,7 @@ function examples.exp(options)
   end, options), a, b
 end
 
-function examples.mlp(options)
+local function mlp(options)
   local model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 10))
   local params = model:parameters()
   local opt = optim.adamw(params, { lr = 1e-3 })
@@ -81,7 +80,7 @@ local function row(scheme, plan)
     format.bytes(pool.wasted), pool.calls, pool.microseconds))
 end
 
-local function table_of(name, title)
+local function table_of(name, make, title)
   print(title)
   print(("  %-19s %11s %11s %11s   %11s %11s %6s %6s"):format("scheme", "peak",
     "arena", "wasted", "pool peak", "wasted", "calls", "us"))
@@ -89,7 +88,7 @@ local function table_of(name, title)
   for i, scheme in ipairs(schemes) do
     local options = { name = ("%s, %s"):format(name, scheme[1]) }
     for key, value in pairs(scheme[2]) do options[key] = value end
-    local step, x, y = examples[name](options)
+    local step, x, y = make(options)
     plans[i], plans.names[i] = step:plan(x, y), scheme[1]
     row(scheme[1], plans[i])
     if flags.out then save(plans[i], name .. "-" .. names[i]) end
@@ -101,7 +100,7 @@ local function table_of(name, title)
   return plans[#plans]
 end
 
-local plan = table_of("exp", "z = exp(a*b + 3), and the gradient of its sum")
+local plan = table_of("exp", exp, "z = exp(a*b + 3), and the gradient of its sum")
 print "\nits execution under in place + sharing"
 plan:walk()
 print "\nresults that could not take the place of an input"
@@ -110,6 +109,6 @@ for _, r in ipairs(plan:refused()) do
 end
 
 print()
-plan = table_of("mlp", "a training step of an MLP 64-256-10, AdamW, batch 128")
+plan = table_of("mlp", mlp, "a training step of an MLP 64-256-10, AdamW, batch 128")
 print()
 plan:report()

@@ -36,20 +36,20 @@ end
 
 -- Of each kind: how many, bytes, mean part of the run they are alive.
 local function kinds(plan)
-  local out, order = {}, {}
+  local list, by_name = {}, {}
   for _, v in ipairs(plan:values()) do
     local name = kind_of(v)
-    if not out[name] then
-      out[name], order[#order + 1] = { count = 0, bytes = 0, life = 0, last = 0,
-        first = math.huge }, name
+    local k = by_name[name]
+    if not k then
+      k = { name = name, count = 0, bytes = 0, life = 0, last = 0, first = math.huge }
+      by_name[name], list[#list + 1] = k, k
     end
-    local k = out[name]
     k.count, k.bytes = k.count + 1, k.bytes + v.bytes
     k.life = k.life + (v.last - v.first + 1) / plan.nodes
     k.first, k.last = math.min(k.first, v.first), math.max(k.last, v.last)
   end
-  table.sort(order)
-  return out, order
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
 end
 
 -- ---- what takes memory ---------------------------------------------------------
@@ -57,10 +57,8 @@ end
 local function what_takes_memory()
   ask "What takes memory in a training step, and what does not?"
   local plan = step:plan(tokens, tokens)
-  local found, order = kinds(plan)
-  for _, name in ipairs(order) do
-    say("  %-16s %10s in %3d values", name, format.bytes(found[name].bytes),
-      found[name].count)
+  for _, k in ipairs(kinds(plan)) do
+    say("  %-16s %10s in %3d values", k.name, format.bytes(k.bytes), k.count)
   end
   say("Weights and state add up. Activations, gradients and workspaces take turns in one arena of")
   say("%s. Inputs are the caller's. Peak, with the outputs: %s.", format.bytes(plan.transient),
@@ -86,11 +84,9 @@ end
 
 local function lifetimes(title, plan)
   say("  %s: %d steps in executing order", title, plan.nodes)
-  local found, order = kinds(plan)
-  for _, name in ipairs(order) do
-    local k = found[name]
-    say("    %-16s first %3d, last %3d; one lives %5.1f%% of the run", name, k.first,
-      k.last, 100 * k.life / k.count)
+  for _, k in ipairs(kinds(plan)) do
+    say("    %-16s first %3d, last %3d; one lives %5.1f%% of the run", k.name, k.first, k.last,
+      100 * k.life / k.count)
   end
 end
 
@@ -139,8 +135,8 @@ local function checkpointing()
   local refused = mrt.compile(function(x)
     return mrt.grad(model(x):sum(), model:parameters())[1]
   end, { checkpoint = mrt.policy.checkpoint.names { name } })
-  local _, message = pcall(refused.plan, refused, tokens)
-  say("A policy that names one is refused: %s", message.message or tostring(message))
+  xpcall(refused.plan, function(e) say("A policy that names one is refused: %s", e.message) end,
+    refused, tokens)
   say("Each lives from the first step of the plan to the last: %s. They can be moved (swapping)",
     tostring(whole))
   say "or cut among ranks (ZeRO). Recomputing must start somewhere: the layers' inputs stay too."

@@ -21,11 +21,10 @@ local function ring(comm, segments)
   local r, p = comm.rank, comm.size
   local after, before = (r + 1) % p, (r - 1) % p
   local function pass(give, take, add)
-    local got
     local function send() comm:send(segments[give + 1], { to = after }) end
-    local function recv() got = comm:recv(segments[take + 1], { from = before }) end
-    -- Somebody must listen first.
-    if r % 2 == 0 then send() recv() else recv() send() end
+    if r % 2 == 0 then send() end -- the others listen first
+    local got = comm:recv(segments[take + 1], { from = before })
+    if r % 2 == 1 then send() end
     for i, x in ipairs(got) do
       segments[take + 1][i] = add and segments[take + 1][i] + x or x
     end

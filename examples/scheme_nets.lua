@@ -74,9 +74,9 @@ nets.resnet = {
       loss = function(x, y) return nn.cross_entropy(model(x), y) end }
   end,
   depth = function(size)
-    local sum = 2
-    for n in size:gmatch "%d+" do sum = sum + 3 * n end
-    return sum
+    local blocks = 0
+    for n in size:gmatch "%d+" do blocks = blocks + n end
+    return 2 + 3 * blocks
   end,
   schemes = { "no optimisation", "in-place", "sharing", "drop norm and relu",
     "sublinear", "solver, as little", "solver, a seventh" },
@@ -96,18 +96,19 @@ nets.lstm = {
     local params = lstm:parameters()
     for _, p in ipairs(head:parameters()) do params[#params + 1] = p end
     local function chunk(x, y, h, c)
-      local r
-      r, h, c = lstm(x, h, c)
-      return nn.cross_entropy(head(r):reshape(-1, classes), y:reshape(-1)), h, c
+      local r, hidden, cell = lstm(x, h, c)
+      return nn.cross_entropy(head(r):reshape(-1, classes), y:reshape(-1)), hidden, cell
     end
     return { parameters = params, layers = T // CHUNK, inputs = { { T, N, 50 }, { T, N } },
       classes = classes, loss = function(x, y)
-        local h, c, sum = mrt.zeros(4, N, H), mrt.zeros(4, N, H), nil
-        for i = 1, T, CHUNK do
+        local function at(i, h, c)
+          return mrt.layer(chunk, x:slice(1, i, i + CHUNK - 1), y:slice(1, i, i + CHUNK - 1), h, c)
+        end
+        local sum, h, c = at(1, mrt.zeros(4, N, H), mrt.zeros(4, N, H))
+        for i = CHUNK + 1, T, CHUNK do
           local loss
-          loss, h, c = mrt.layer(chunk, x:slice(1, i, i + CHUNK - 1),
-            y:slice(1, i, i + CHUNK - 1), h, c)
-          sum = sum and sum + loss or loss
+          loss, h, c = at(i, h, c)
+          sum = sum + loss
         end
         return sum / (T // CHUNK)
       end }

@@ -18,8 +18,8 @@ local about = { layers = "transformer blocks", dim = "width", heads = "attention
 
 --- The options of an example: the model's sizes, --out for a picture, and its own.
 ---@param what string
----@param sizes table<string, integer>  defaults: layers, dim, heads, context, batch, ...
----@param more? mrt.ArgumentRow
+---@param sizes table<string, integer?>  defaults: layers, dim, heads, context, batch, ...
+---@param more? table  a row of its own
 ---@return table flags
 function small.flags(what, sizes, more)
   local given = { about = what, more }

@@ -35,7 +35,7 @@ local function plan_of(widths, run, policy)
   local opt, layers = mrt.optim.sgd(w, { lr = 0.1 }), {}
   for i, v in ipairs(w) do layers[i] = function(x) return x:matmul(v):tanh() end end
   local step = mrt.compile(function(x)
-    local loss = (run(layers, x) ^ 2):mean()
+    local loss = run(layers, x):square():mean()
     opt:step(mrt.grad(loss, w))
     return loss
   end, { checkpoint = policy })
@@ -106,13 +106,13 @@ local function against_k(title, widths)
   print(("\n\n%s, %d layers cut into K\n%6s%14s%18s"):format(title, m, "K", "memory",
     "extra runs/layer"))
   local memory, work, best = { name = title, points = {} },
-    { name = title, points = {} }, nil
+    { name = title, points = {} }, { 1, math.huge }
   local k = 1
   while k <= m do
     local plan = plan_of(widths, in_turn, checkpoint.segments(k))
     memory.points[#memory.points + 1] = { k, plan.transient }
     work.points[#work.points + 1] = { k, again(plan, m) }
-    if not best or plan.transient < best[2] then best = { k, plan.transient } end
+    if plan.transient < best[2] then best = { k, plan.transient } end
     print(("%6d%14s%18.2f"):format(k, format.bytes(plan.transient), again(plan, m)))
     k = k + math.max(1, k // 4)
   end

@@ -46,7 +46,7 @@ local function gaps(plan)
   return list
 end
 
-local series, least, most = {}, math.huge, 0
+local series, least, most = {}, math.huge, 0.0
 
 -- Note the values that have something to hide behind.
 local function add_points(name, list)

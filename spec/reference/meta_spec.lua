@@ -95,6 +95,12 @@ describe("types for editors", function()
     assert.equal("", classes["mrt.policy"].checkpoint)
     assert.is_truthy(classes["mrt.CompileOptions"].memory)
   end)
+
+  it("know that a gradient is what it is taken with respect to", function()
+    local grad = texts["mrt.lua"]:match "%-%-%-@generic T: mrt.Tensor|[^\n]*\n(.-)function M.grad"
+    assert.matches("@param x T ", grad, 1, true)
+    assert.matches("@return T gradients", grad, 1, true)
+  end)
 end)
 
 describe("a language server", function()
@@ -104,7 +110,8 @@ describe("a language server", function()
   end
   local folder = files.folder()
   assert(program.shell(("'%s' scripts/types.lua '%s/library'"):format(program.path, folder)) == 0)
-  -- as lua-language-server has them by default
+  -- lists as lua-language-server has them by default; modules that are reached by `require`
+  -- alone have no types
   files.write(folder .. "/.emmyrc.json", json.encode { runtime = { version = "Lua5.4" },
     workspace = { library = json.array { folder .. "/library" } },
     strict = { arrayIndex = false },
@@ -128,20 +135,15 @@ describe("a language server", function()
     assert.equal("", texts(server.check(folder, names)))
   end)
 
-  it("finds nothing in the examples that our types could be wrong in", function()
-    local names, found = {}, {}
+  it("finds nothing in the examples", function()
+    local names = {}
     for _, name in ipairs(core.list_folder "examples") do
       if name:find "%.lua$" then
         names[#names + 1] = name
         files.write(folder .. "/" .. name, files.read("examples/" .. name))
       end
     end
-    local ours = { ["missing-fields"] = true, ["missing-parameter"] = true,
-      ["redundant-parameter"] = true, ["undefined-global"] = true, ["syntax-error"] = true }
-    for _, d in ipairs(server.check(folder, names)) do
-      local callee = d.code == "call-non-callable" and d.message:find "`mrt"
-      if ours[d.code] or callee then found[#found + 1] = d end
-    end
-    assert.equal("", texts(found))
+    assert.is_true(#names > 20)
+    assert.equal("", texts(server.check(folder, names)))
   end)
 end)

@@ -49,15 +49,13 @@ function server.check(folder, names)
   local open, ask = requests(folder, names)
   local begin = message { id = 0, method = "initialize", params = { rootUri = uri,
     workspaceFolders = { { uri = uri, name = "spec" } },
-    capabilities = { workspace = { configuration = true },
+    capabilities = { workspace = { configuration = false },
       textDocument = { diagnostic = { dynamicRegistration = false } } } } }
     .. message { method = "initialized", params = { none = 0 } }
-  -- it asks for its settings, and reads the folder when it has them
-  local settings = message { id = 0, result = json.array { json.array {} } } .. open
   local out = files.name()
   os.execute(("(cat '%s'; sleep 1; cat '%s'; sleep 5; cat '%s'; sleep 3) | emmylua_ls "
     .. "--log-level error >'%s' 2>/dev/null"):format(files.temporary(begin),
-    files.temporary(settings), files.temporary(ask), out))
+    files.temporary(open), files.temporary(ask), out))
   local list, answered = {}, 0
   for answer in each(files.read(out)) do
     local name = answer.result and names[answer.id]
