@@ -8,6 +8,7 @@ local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local tokens = mrt.eval(mrt.randint(0, 60, 4, 65))
 local lean = os.getenv "MRT_SPEC_LEAN"
+local STEPS <const> = lean and 5 or 40
 local formats <const> = { "f16", "bf16", "int8", "f8", "nf4" }
 local losses <const> = { f16 = 0.0003, bf16 = 0.002, int8 = 0.01, f8 = 0.03, nf4 = 0.1 }
 
@@ -34,15 +35,15 @@ end
 
 describe("compress", function()
   it("keeps less for the backward pass, and the loss", function()
-    local _, wanted, plan = after({}, 40, 0)
+    local _, wanted, plan = after({}, STEPS, 0)
     for _, format in ipairs(formats) do
-      local _, got, less = after({ compress = format }, 40, 0)
+      local _, got, less = after({ compress = format }, STEPS, 0)
       local most = { f16 = 0.5, bf16 = 0.5, int8 = 0.27, f8 = 0.25, nf4 = 0.15 }
       assert.is_true(less.compressed_to <= most[format] * less.compressed, format)
       assert.is_true(less.compressed > 0.85 * plan:kept())
       assert.is_true(less:kept() <= plan:kept() - 0.9 * (less.compressed - less.compressed_to))
       assert.is_true(less.peak < plan.peak, format)
-      local far = math.abs(got[40] - wanted[40]) / wanted[40]
+      local far = math.abs(got[STEPS] - wanted[STEPS]) / wanted[STEPS]
       assert.is_true(far < (format == "nf4" and 0.5 or 0.1), format)
       assert.truthy(less:text():find "compressed ")
     end
@@ -59,7 +60,9 @@ describe("compress", function()
         i == 1 and not lean and { memory = math.floor(plan.peak - 0.2 * plan.transient) } or nil }
       for k, o in ipairs(others) do
         o.compress, o.precision = format, precision
-        assert.equal(wanted, (after(o, 3)), ("%s, plan %d"):format(format, k))
+        if not lean or k % 3 == i % 3 then
+          assert.equal(wanted, (after(o, 3)), ("%s, plan %d"):format(format, k))
+        end
       end
     end
   end)
