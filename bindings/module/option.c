@@ -204,6 +204,7 @@ static int gather(lua_State *L, mrt_binding *m, mrt_lua_call *call,
 static uint64_t read_positional(lua_State *L, mrt_binding *m,
                                 mrt_lua_call *call, int arg, int last) {
   uint64_t given = 0;
+  const int first = arg;
   const mrt_option *o = call->info.options;
   for (int i = 0; i < call->info.option_count && arg <= last; i++) {
     if (o[i].kind == MRT_OPT_HIDDEN) continue;
@@ -219,8 +220,12 @@ static uint64_t read_positional(lua_State *L, mrt_binding *m,
   }
   for (; arg <= last; arg++)
     if (!lua_isnil(L, arg) && !is_empty(L, arg))
-      mrt_lua_fail(L, m, MRT_EVALUE, call->info.name, "unexpected argument: %s",
-                   mrt_lua_show(L, arg));
+      mrt_lua_fail(L, m, MRT_EVALUE, call->info.name,
+                   "unexpected argument: %s%s", mrt_lua_show(L, arg),
+                   arg > first && lua_isnil(L, first)
+                       ? ", behind a nil (as x.shape[0] is: dimensions count "
+                         "from 1)"
+                       : "");
   return given;
 }
 

@@ -92,6 +92,15 @@ describe("the program", function()
     assert.equal(64 * 64 * 4, codec.decode(out).transient)
   end)
 
+  it("passes by the loading of weights", function()
+    local status, out = run("plan --json -", planned .. [[
+      local m = mrt.nn.Linear(2, 2)
+      m:load_state(m:state())
+      step(mrt.ones(8, 8))]])
+    assert.equal(0, status)
+    assert.equal(8 * 8 * 4, codec.decode(out).transient)
+  end)
+
   it("refuses what it cannot read or write", function()
     local wrong = 1
     local function says(pattern, ...)

@@ -53,6 +53,24 @@ describe("a word of PyTorch's", function()
     end
   end)
 
+  it("that is a slip in Lua is told of too", function()
+    local net, step = nn.Conv2d(1, 2, 3), mrt.compile(function(a) return a * 2 end)
+    local loader = data.batches({ x }, { batch = 1 })
+    local slips = {
+      { function() net.forward(x) end, "forward: a module wanted in front, .*: m%(x%) calls it" },
+      { function() step.plan(x) end, "step:plan%(x%), with a colon" },
+      { function() for row in loader do print(row) end end, "loader:epoch%(%)" },
+      { function() return x:reshape(x.shape[0], -1) end, "dimensions count from 1" },
+      { function() nn.cross_entropy(x, mrt.zeros(2)) end, "integers, targets:to 'i64'" },
+      { function() mrt.save("x.safetensors", model) end, "model:state%(%)" },
+      { function() model:load_state(mrt.load "none.safetensors") end, "No such file" },
+      { function() return nn.Dropout { p = 0.5 } end, "p = a table, wanted" },
+    }
+    for _, slip in ipairs(slips) do
+      assert.error_matches(slip[1], "hints_spec.lua:%d+: .*" .. slip[2])
+    end
+  end)
+
   it("that is a function here too works", function()
     assert.is_table(nn.CrossEntropyLoss)
     assert.is_function(nn.ModuleList)

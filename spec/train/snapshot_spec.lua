@@ -53,6 +53,9 @@ describe("a run that is killed", function()
     local _, records = train.read_log(folder)
     for i = 1, STEPS do assert.equal(i, records[i].step) end
     assert.equal(STEPS, #records)
+    local same, said = run(folder, "save")
+    assert.equal(wanted, same)
+    assert.matches("nothing to do: .* has step 40 of 40", said)
   end)
 end)
 

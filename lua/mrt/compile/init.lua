@@ -155,7 +155,8 @@ local function run_counted(self, entry, inputs)
 end
 
 --- What `mrt plan` puts here gets the plan of the first step that is called;
---- it ends the process.  If none is, it takes the first that was planned.
+--- it ends the process.  If none is, it takes the first that was planned.  What has
+--- `passed_by` is no step of the script's, and runs.
 ---@type fun(plan: mrt.Plan, step: mrt.Compiled, ...)?
 compile.planning = nil
 ---@type mrt.Plan?
@@ -191,7 +192,7 @@ end
 function Compiled:__call(...)
   if core.tracing() then return inline(self, ...) end
   if self.asks then elastic.ask(self, replan_last) end
-  if compile.planning then compile.planning(self:plan(...), self, ...) end
+  if compile.planning and not self.passed_by then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, nil, ...)
   for _, t in ipairs(self.before_step) do t:before_step() end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
@@ -227,7 +228,12 @@ end
 --- Raises: what the trace raises; a budget that nothing fits.
 ---@param ... any  as for the call
 ---@return mrt.Plan
-function Compiled:plan(...) return self:plan_in(nil, ...) end
+function Compiled:plan(...)
+  if getmetatable(self) ~= Compiled then
+    core.fail("value", "plan", "a compiled function wanted in front: step:plan(x), with a colon")
+  end
+  return self:plan_in(nil, ...)
+end
 
 --- Plan a call in `k` micro-batches, whatever the option `accumulate` says.
 ---

@@ -18,6 +18,12 @@ local random = require "mrt.data.random"
 local Loader = {}
 Loader.__index = Loader
 
+-- What `for x, y in loader do` calls.
+function Loader.__call()
+  core.fail("value", "loader", "for x, y in loader:epoch() do ... end goes over an epoch; "
+    .. "loader:next() is the next mini-batch")
+end
+
 local loader = {}
 
 ---@class mrt.data.LoaderOptions

@@ -204,6 +204,9 @@ local writers = {
 ---@return string? code
 function file.save(path, tensors, metadata, o)
   local format = format_of("save", path)
+  if type(tensors) == "table" and type(tensors.state) == "function" then
+    core.fail("value", "save", "tensors by name wanted, got what has them: model:state()")
+  end
   if metadata ~= nil and format == "npy" then
     core.fail("value", "save", "metadata: none in npy files, got " .. options.show(metadata))
   end

@@ -63,10 +63,12 @@ end
 ---@param values table<string, mrt.Tensor>
 function state.load(variables, values)
   local names = state.check(variables, values)
-  mrt.compile(function()
+  local set = mrt.compile(function()
     for _, name in ipairs(names) do variables[name]:assign(values[name]) end
     for _, name in ipairs(names) do masks.restore(variables[name]) end
-  end)()
+  end)
+  set.passed_by = true -- mrt plan wants the step that comes after
+  set()
   local list = {}
   for i, name in ipairs(names) do list[i] = variables[name] end
   shard.wrote(list)

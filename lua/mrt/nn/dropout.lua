@@ -4,6 +4,7 @@
 
 local core = require "mrt.core"
 local Module = require "mrt.nn.module"
+local options = require "mrt.util.options"
 
 --- Make a dropout layer: while training, each element is zero with chance `p`
 --- and scaled by 1 / (1 - p) otherwise; in evaluation mode nothing happens.
@@ -17,7 +18,7 @@ local Dropout = Module("Dropout", "tensor")
 function Dropout:init(p)
   self.p = p or 0.5
   if type(self.p) ~= "number" or not (self.p >= 0 and self.p < 1) then
-    core.fail("value", "Dropout", ("p = %s, wanted 0 <= p < 1"):format(tostring(self.p)))
+    core.fail("value", "Dropout", ("p = %s, wanted 0 <= p < 1"):format(options.show(self.p)))
   end
 end
 

@@ -89,6 +89,10 @@ local function define(class, key, value)
   if key == "forward" and type(value) == "function" then
     local forward = value
     function value(self, x, ...)
+      if not is_module(self) then
+        core.fail("value", "forward", ("a module wanted in front, got %s: m(x) calls it")
+          :format(options.show(self)))
+      end
       argument.tensor(self.type, "argument 1", x)
       return forward(self, x, ...)
     end
@@ -336,8 +340,12 @@ end
 ---     local model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
 ---     model:load_state(assert(mrt.load "model.safetensors"))
 ---@param state table<string, mrt.Tensor>
+---@param message? any  what mrt.load returns second: why there is no first
 ---@return mrt.nn.Module self
-function Module:load_state(state)
+function Module:load_state(state, message)
+  if state == nil and type(message) == "string" then
+    core.fail("file", "load_state", message)
+  end
   require "mrt.io.load_state".load(self:state(), state)
   return self
 end

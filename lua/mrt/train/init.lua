@@ -264,7 +264,7 @@ end
 ---  the device does not wait for the host: default where it queues its work and there
 ---  is no on_step, which would see the next step's parameters
 ---@param given mrt.TrainOptions
----@return {loss: number, eval: number?, seconds: number, steps: integer} summary
+---@return {loss: number?, eval: number?, seconds: number, steps: integer} summary
 ---  of the last step; steps: taken by this call
 function train.run(given)
   local o = read(given)
@@ -272,6 +272,9 @@ function train.run(given)
   local summary, began = { steps = math.max(o.steps - done, 0) }, core.clock()
   if summary.steps == 0 then
     summary.seconds = 0
+    if o.shows then
+      print(("nothing to do: %s has step %d of %d"):format(o.snapshots, done, o.steps))
+    end
     return summary
   end
   local batch = loop.next_batch(o)

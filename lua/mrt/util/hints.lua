@@ -112,6 +112,7 @@ hints.globals = {
   str = "tostring(x)", int = "math.floor(x), or x:to 'i64'", exit = ":quit leaves",
   quit = ":quit leaves", dir = "Tab after a dot shows what there is", enumerate =
   "for i, x in ipairs(list) do ... end", isinstance = "type(x), mrt.is_tensor(x)",
+  self = "a method has a colon: function Net:forward(x) ... end", f = "('%.2f'):format(x)",
 }
 
 local IMPORT <const> = "local mrt = require 'mrt'; local nn, optim = mrt.nn, mrt.optim"

@@ -174,6 +174,11 @@ function loss.cross_entropy(logits, targets, weight, ...)
     core.fail("value", who, ("label_smoothing %g, 0 to 1 wanted"):format(o.label_smoothing))
   end
   if dtypes[targets:get_dtype()].floating then
+    if targets:dim() < logits:dim() then
+      core.fail("dtype", who, ("targets are %s: ids of classes are integers, targets:to 'i64' "
+        .. "(probabilities have the shape of the logits, %s)"):format(targets:type(),
+        logits:type()))
+    end
     targets = last(who, targets, o.dim)
     read.like(who, logits, targets)
     return of_probabilities(who, logits, targets, o)
