@@ -3,6 +3,7 @@
 --- SPDX-License-Identifier: MIT
 
 local files = require "support.files"
+local has_terminal = require "support.program".has_terminal
 local program = os.getenv "MRT" or "build/mrt"
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -271,6 +272,7 @@ end)
 describe("the prompt in a terminal", function()
   --- What is shown when these bytes are typed, without what steers the terminal.
   local function typed(bytes, name)
+    if not has_terminal() then pending "no pseudo-terminal can be made here" end
     local path = files.write(files.name(), bytes .. ":quit\n")
     local code, output = shell(("TERM=%s XDG_STATE_HOME=%s script -qec %s /dev/null < %s"):format(
       name or "xterm", files.name(), quote(program), path))

@@ -20,10 +20,11 @@ end
 -- Run on a terminal; `keys` are typed one by one, each when what its pattern (grep's) says is on
 -- the screen.  The exit status, and what was on the screen.
 local function type_in(command, keys)
+  if not program.has_terminal() then pending "no pseudo-terminal can be made here" end
   local screen, typed = files.name(), {}
   for i, key in ipairs(keys) do
     typed[i] = ("sleep 0.4; n=0; "
-      .. "until grep -qa '%s' '%s' || [ $n = 200 ]; do sleep 0.05; n=$((n+1)); done; "
+      .. "until grep -qa '%s' '%s' || [ $n = 1200 ]; do sleep 0.05; n=$((n+1)); done; "
       .. "printf '%s'"):format(key[1], screen, key[2])
   end
   files.write(screen, "")

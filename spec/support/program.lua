@@ -24,4 +24,9 @@ function program.script(script, before)
   return output
 end
 
+--- Can a terminal be made?  Not where /dev/pts is missing.
+function program.has_terminal()
+  return (program.shell "script -qec true /dev/null < /dev/null") == 0
+end
+
 return program
