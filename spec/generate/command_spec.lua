@@ -18,7 +18,8 @@ local function run(command, input)
 end
 
 -- Run on a terminal; `keys` are typed one by one, each when what its pattern (grep's) says is on
--- the screen.  The exit status, and what was on the screen.
+-- the screen.  The exit status, and what was on the screen.  The shell that `script` starts has a
+-- trap: Ctrl-C is for it too, and dash would end before it says how the program did.
 local function type_in(command, keys)
   if not program.has_terminal() then pending "no pseudo-terminal can be made here" end
   local screen, typed = files.name(), {}
@@ -28,8 +29,9 @@ local function type_in(command, keys)
       .. "printf '%s'"):format(key[1], screen, key[2])
   end
   files.write(screen, "")
-  local code, text = program.shell(("( %s; sleep 0.3 ) | script -qefc \"'%s' %s; echo was \\$?; "
-    .. "stty -a\" '%s'"):format(table.concat(typed, "; "), program.path, command, screen))
+  local code, text = program.shell(("( %s; sleep 0.3 ) | script -qefc "
+    .. "\"trap : INT; '%s' %s; echo was \\$?; stty -a\" '%s'"):format(
+    table.concat(typed, "; "), program.path, command, screen))
   return code, text
 end
 
