@@ -25,14 +25,16 @@ local function problem()
     loss = function(m, a, b) return nn.mse_loss(m(a), b) end }
 end
 
--- train.run, what it prints thrown away.
+-- train.run, and what it prints.
 local function quiet(given)
   local stdout, capture = io.stdout, io.tmpfile()
   io.stdout = capture -- luacheck: ignore 122
   local ok, summary = pcall(train.run, given)
   io.stdout = stdout -- luacheck: ignore 122
+  capture:seek "set"
+  local text = capture:read "a"
   capture:close()
-  return ok, summary
+  return ok, summary, text
 end
 
 describe("progress", function()
@@ -192,6 +194,26 @@ describe("train", function()
         assert.equal(step % 3 == 0 and step or math.min(step + 1, 7), late[i][3])
       end
     end
+  end)
+
+  it("takes the memory that it says, beside evaluations and batches of other sizes", function()
+    local p = problem()
+    mrt.seed(5)
+    local x = mrt.randn(23, 3)
+    local rest = { x, x:sum(2, true) }
+    local _, _, text = assert(quiet { model = p.model, loss = p.loss, log_every = 1,
+      optimizer = optim.adamw(p.model:parameters(), { lr = 0.01 }), steps = 9, eval_every = 2,
+      loader = data.batches(rest, { batch = 9, seed = 2 }),
+      eval = train.evaluator { model = p.model, loss = p.loss,
+        loader = data.batches(rest, { batch = 7, shuffle = false }) } })
+    local lines = 0
+    for taken, planned in text:gmatch "([%d.]+)/([%d.]+) KiB" do
+      lines = lines + 1
+      assert.is_true(tonumber(taken) <= tonumber(planned), text)
+    end
+    assert.equal(9, lines)
+    local taken, planned = text:match "memory ([%d.]+) of ([%d.]+) KiB planned"
+    assert.equal(planned, taken, text)
   end)
 
   it("counts steps, whatever micro-batches they have", function()

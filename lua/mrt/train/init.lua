@@ -192,20 +192,24 @@ local function want(ok, message)
   if not ok then core.fail("file", "train.run", message) end
 end
 
--- What the script has that is not in the plan: tensors beside a step's inputs.
-local function beside(plan)
-  return math.max(mrt.memory().now - plan:here() - plan.inputs, 0)
+-- What the script has that is not in the plan: tensors beside this batch.  A plan's inputs
+-- are more than the batch: what changes from step to step, as the rate, comes with a step.
+local function beside(plan, batch)
+  local bytes, alignment = mrt.memory().now - plan:here(), core.info().alignment
+  for i = 1, batch.n do
+    if core.is_tensor(batch[i]) then
+      bytes = bytes - (batch[i]:nbytes() + alignment - 1) // alignment * alignment
+    end
+  end
+  return math.max(bytes, 0)
 end
 
--- What tensors should take in all while a step runs.
-local function planned(plan) return plan.peak + plan.inputs + beside(plan) end
-
 -- A step's inputs are not in its peak, nor is what else the script has.
-local function open_log(o, plan, done, unit)
+local function open_log(o, plan, around, done, unit)
   if not o.log or not o.shows then return nil end
   local run, message = log.open(o.log, { after = o.resume and done > 0 and done or nil,
     run = { steps = o.steps, unit = unit, peak = plan.peak, inputs = plan.inputs,
-      beside = beside(plan), predicted = plan.seconds,
+      beside = around, predicted = plan.seconds,
       parameters = o.model and o.model:count() } })
   if not run then core.fail("file", "train.run", message) end
   want(plan:save(o.log .. "/plan.html", { front = false }))
@@ -281,9 +285,10 @@ function train.run(given)
   local plan = o.step:plan(table.unpack(batch, 1, batch.n))
   if o.plan and o.shows then plan:report() end
   local _, unit = loop.amount(batch[1])
-  local record <close> = open_log(o, plan, done, unit)
+  local around = beside(plan, batch)
+  local record <close> = open_log(o, plan, around, done, unit)
   local bar <close> = progress.new { steps = o.steps, every = o.log_every,
-    unit = unit, memory = planned(plan), done = done, quiet = not o.shows }
+    unit = unit, memory = plan.peak + plan.inputs + around, done = done, quiet = not o.shows }
   if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
   if record and record.aside then
     bar:line(("the log of an earlier run is now in %s"):format(record.aside))

@@ -17,6 +17,7 @@ local loop = {}
 ---@field noise mrt.Compiled?   what knows the gradient noise
 ---@field summary table         of the run, as train.run returns it
 ---@field memory integer        most bytes that tensors took in a step
+---@field held integer?         bytes of tensors after the first step
 ---@field saved integer?        the step of the last snapshot
 
 --- How much a mini-batch is, and of what: integers [B,T] are tokens.
@@ -48,9 +49,12 @@ local function want(ok, message)
 end
 
 -- What tensors took in a step: the most since the peak before, if it was exceeded, or
--- what there is after it, for the arena stays where it is.
+-- what there is after it, for the arena stays where it is.  What there is more than after
+-- the first step lies beside the plan: constants of an evaluation, or of another shape.
 local function measure(run, before)
   local info = core.info()
+  run.held = run.held or info.bytes_now
+  run.bar:beside(info.bytes_now - run.held)
   local most = info.bytes_now
   if info.bytes_peak > before then most = math.max(most, info.bytes_peak) end
   run.memory = math.max(run.memory, most)

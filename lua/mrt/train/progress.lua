@@ -54,6 +54,7 @@ function progress.new(o)
   return setmetatable({ steps = o.steps, before = o.done or 0,
     unit = o.unit or "tokens",
     every = o.every or math.max(1, o.steps // 20), memory = o.memory,
+    planned = o.memory,
     out = o.quiet and nowhere or o.out or io.stdout, terminal = terminal, began = now,
     width = o.width or core.terminal_width, first = now, first_step = o.done or 0,
     shown = 0, live = false, done = 0, pauses = 0, loss_sum = 0, loss_count = 0 },
@@ -182,6 +183,12 @@ end
 ---@param seconds number
 function Progress:pause(seconds)
   if self.at and self.at > self.before then self.pauses = self.pauses + seconds end
+end
+
+--- The script holds so many bytes more beside its steps than at the first one.
+---@param bytes integer
+function Progress:beside(bytes)
+  if self.memory then self.memory = math.max(self.memory, self.planned + bytes) end
 end
 
 --- Leave a line with all that is known of the last step, and what an evaluation found.
