@@ -112,11 +112,14 @@ static int push_few(lua_State *L, mrt_binding *m, mrt_lua_call *call, int top,
     lua_pushvalue(L, arg++);
     n++;
   }
-  if (n < call->info.min_inputs)
+  if (n < call->info.min_inputs) {
+    int type = arg == 1 ? lua_type(L, arg) : LUA_TNIL; /* x.softmax(1) */
+    bool dot = type == LUA_TNONE || type == LUA_TNUMBER || type == LUA_TTABLE;
     mrt_lua_fail(L, m, MRT_EVALUE, call->info.name,
                  "argument %d: a tensor wanted, got %s%s", arg,
                  arg <= top ? mrt_lua_show(L, arg) : "nothing",
-                 top == 0 ? " (a method is called with a colon)" : "");
+                 dot ? " (a method is called with a colon)" : "");
+  }
   for (int left = most - n; left > 0 && arg <= top && lua_isnil(L, arg); left--)
     arg++;
   *next = arg;

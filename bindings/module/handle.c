@@ -210,6 +210,9 @@ static int get_length(lua_State *L) {
 /* "f32[2,3]" */
 static int get_type(lua_State *L) {
   char text[256];
+  if (!lua_isnoneornil(L, 2))
+    return mrt_lua_fail(L, mrt_binding_get(L), MRT_EVALUE, "type",
+                        "says what a tensor is; x:to 'f64' is one of a dtype");
   mrt_type_print(mrt_tensor_type(self(L, "type")), text, sizeof text);
   lua_pushstring(L, text);
   return 1;

@@ -140,6 +140,10 @@ function mrt.grad(y, x, o)
   if o.denominator ~= nil then o.denominator = denominator(o.denominator) end
   o.grad_outputs = as_list(o.grad_outputs)
   local xs, names = as_list(x), nil
+  if type(x) == "table" and options.is_callable(x.parameters) then
+    argument.refuse("grad", "with respect to tensors, got a module: "
+      .. "mrt.grad(loss, model:parameters())")
+  end
   if type(x) == "table" and #x == 0 and next(x) ~= nil then xs, names = by_name(x) end
   local dx = grad_of(as_list(y), xs, o)
   if names then

@@ -141,6 +141,16 @@ stack traceback:
 ]]), (errors:gsub(" %(in mrt/nn/linear.lua:%d+%)", "")))
   end)
 
+  it("says of what is computed to be shown no word about itself", function()
+    local _, errors = prompt("e = mrt.nn.Embedding(10, 4)", "e(mrt.tensor { 11 })",
+      "function f() return e(mrt.tensor { 12 }) end", "f()",
+      "setmetatable({}, { __tostring = function() error 'mine' end })")
+    assert.equal("embedding (stdin:1): index 11, 0 to 9 wanted (ids count from 0)\n"
+      .. "embedding (stdin:1): index 12, 0 to 9 wanted (ids count from 0)\n"
+      .. "stdin:1: mine\nstack traceback:\n\t[C]: in function 'error'\n"
+      .. "\tstdin:1: in function <stdin:1>\n", errors)
+  end)
+
   it("tells of globals that are not there, and what was meant", function()
     local output, errors = prompt("zz", "zz == nil", "y = zz or 3", "y", "randn(2)", "f = prnit",
       "function g() return qq end", "g()", "torch.randn(2)", "x = None")

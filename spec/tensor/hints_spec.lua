@@ -65,6 +65,13 @@ describe("a word of PyTorch's", function()
       { function() mrt.save("x.safetensors", model) end, "model:state%(%)" },
       { function() model:load_state(mrt.load "none.safetensors") end, "No such file" },
       { function() return nn.Dropout { p = 0.5 } end, "p = a table, wanted" },
+      { function() return nn.Conv2d(1, 8, { kernel_size = 3 }) end, "kernel: one size or a list" },
+      { function() return nn.GRU(3, 4, { num_layers = 2 }) end, "here it is 'layers'" },
+      { function() return mrt.grad(x:sum(), model) end, "model:parameters%(%)" },
+      { function() return x:type "f64" end, "x:to 'f64'" },
+      { function() return x.softmax(1) end, "called with a colon" },
+      { function() return x.reshape { 2 } end, "called with a colon" },
+      { function() model:load_state { a = x } end, "no 'a' here, only bias, weight" },
     }
     for _, slip in ipairs(slips) do
       assert.error_matches(slip[1], "hints_spec.lua:%d+: .*" .. slip[2])

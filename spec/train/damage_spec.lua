@@ -139,7 +139,7 @@ describe("a damaged snapshot", function()
     io.stdout:close()
     io.stdout = stdout -- luacheck: ignore 122
     assert.is_true(ok, why)
-    assert.matches("going on from step 1: .*step%-00000002.safetensors: 1 bytes",
+    assert.matches("going on from step 1 of 2, saved in .*: .*step%-00000002.safetensors: 1 bytes",
       files.read(out))
   end)
 end)

@@ -207,12 +207,12 @@ describe("train", function()
       eval = train.evaluator { model = p.model, loss = p.loss,
         loader = data.batches(rest, { batch = 7, shuffle = false }) } })
     local lines = 0
-    for taken, planned in text:gmatch "([%d.]+)/([%d.]+) KiB" do
+    for taken, planned in text:gmatch "([%d.]+)/([%d.]+) %aiB" do
       lines = lines + 1
       assert.is_true(tonumber(taken) <= tonumber(planned), text)
     end
     assert.equal(9, lines)
-    local taken, planned = text:match "memory ([%d.]+) of ([%d.]+) KiB planned"
+    local taken, planned = text:match "memory ([%d.]+) of ([%d.]+) %aiB planned"
     assert.equal(planned, taken, text)
   end)
 

@@ -26,6 +26,13 @@ local function fits(value, variable)
     or wide and value:to "f32":type() == variable:type()
 end
 
+-- Names for a message: not all of a large model's.
+local function some(names)
+  if #names == 0 then return "nothing" end
+  local first = table.concat(names, ", ", 1, math.min(#names, 6))
+  return #names > 6 and ("%s .. (%d in all)"):format(first, #names) or first
+end
+
 --- Raise unless `values` are what `variables` can be set to: a name that is missing
 --- on either side, or another shape or dtype.  A narrow float may go where f32 is,
 --- which holds it exactly.
@@ -38,8 +45,8 @@ function state.check(variables, values)
   end
   for _, name in ipairs(sorted_names(values)) do
     if not variables[name] then
-      core.fail("value", "load_state", ("there is no '%s' here")
-        :format(tostring(name)))
+      core.fail("value", "load_state", ("there is no '%s' here, only %s")
+        :format(tostring(name), some(sorted_names(variables))))
     end
   end
   local names = sorted_names(variables)

@@ -38,8 +38,9 @@ end
 local function by_name(topic)
   local known = reference.index().by_name
   local bare = topic:gsub("%(.*$", ""):gsub("^%s+", ""):gsub("%s+$", "")
+  local colon = bare:gsub("%.([%w_]+)$", ":%1") -- Module.load_state
   for _, home in ipairs(homes) do
-    local found = known[home .. bare]
+    local found = known[home .. bare] or known[home .. colon]
     if found then return found end
   end
   -- x:sum and model:parameters: what stands before the colon is anyone's.

@@ -289,7 +289,10 @@ function train.run(given)
   local record <close> = open_log(o, plan, around, done, unit)
   local bar <close> = progress.new { steps = o.steps, every = o.log_every,
     unit = unit, memory = plan.peak + plan.inputs + around, done = done, quiet = not o.shows }
-  if skipped then bar:line(("going on from step %d: %s"):format(done, skipped)) end
+  if done > 0 then
+    bar:line(("going on from step %d of %d, saved in %s%s"):format(done, o.steps, o.snapshots,
+      skipped and ": " .. skipped or ""))
+  end
   if record and record.aside then
     bar:line(("the log of an earlier run is now in %s"):format(record.aside))
   end

@@ -207,7 +207,8 @@ end
 function Progress:summary(summary, steps)
   if steps == 0 then return end
   local now = core.clock()
-  local parts = { { text = ("%d steps in %s"):format(steps, format.duration(now - self.began)) } }
+  local parts = { { text = ("%d step%s in %s"):format(steps, steps == 1 and "" or "s",
+    format.duration(now - self.began)) } }
   local function add(text, ...) parts[#parts + 1] = { text = text:format(...) } end
   if summary.loss then add("loss %.4f", summary.loss) end
   if summary.eval then add("%s %.4f", summary.eval_name or "evaluation", summary.eval) end

@@ -175,7 +175,9 @@ function hints.again() said = {} end
 
 -- Options that PyTorch has where there are none here.
 local options = { requires_grad = "every tensor has gradients: mrt.grad(y, x)", device = DEVICE,
-  out = "a result is a new tensor", inplace = "a result is a new tensor" }
+  out = "a result is a new tensor", inplace = "a result is a new tensor",
+  num_layers = "here it is 'layers'", batch_size = "here it is 'batch'",
+  kernel_size = "the kernel is the third argument: nn.Conv2d(3, 64, 3, { padding = 1 })" }
 
 --- What is to be said of an option that there is not.
 ---@param name any

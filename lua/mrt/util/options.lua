@@ -116,7 +116,10 @@ end
 ---@return integer width
 function options.sides(what, name, value)
   local list = type(value) == "table" and value or { value }
-  if #list > 2 then
+  if type(next(list)) == "string" then
+    core.fail("value", what, ("%s: one size or a list of two wanted, got a table of names: "
+      .. "options come behind it"):format(name))
+  elseif #list > 2 then
     core.fail("value", what, ("%s: one size or two wanted, got %d"):format(name, #list))
   end
   local h, w = list[1], list[2] or list[1]

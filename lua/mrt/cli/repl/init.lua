@@ -110,6 +110,24 @@ function Repl:remark(message)
     self.colour and "\27[0m" or "", "\n")
 end
 
+-- An error of printing, which computes, without what it says of the prompt's own files:
+-- the message names the line that made the value, and functions of the user's come first
+-- in the traceback.
+local function without_prompt(problem)
+  local message, trace = problem:match "^(.-)\nstack traceback:\n(.*)$"
+  if not message then return problem end
+  local kept = {}
+  for frame in trace:gmatch "[^\n]+" do
+    if frame:find("/cli/repl/", 1, true) or frame:find("mrt/tensor/print.lua", 1, true) then
+      break
+    end
+    kept[#kept + 1] = frame
+  end
+  message = message:gsub("^%S*mrt/[%w_/]+%.lua:%d+: ", "")
+  if #kept == 0 or #kept == 1 and kept[1]:find "^\t%[" then return message end
+  return ("%s\nstack traceback:\n%s"):format(message, table.concat(kept, "\n"))
+end
+
 -- ---- running ---------------------------------------------------------------
 
 local function status_and_values(ok, ...) return ok, table.pack(...) end
@@ -121,7 +139,8 @@ local function take_values(self, source, values)
   end
   if values[1] ~= nil then _G._ = values[1] end
   if source:find ";%s*$" then return true end
-  return self.terminal.call(function() self:show(values) end)
+  local ok, problem = self.terminal.call(function() self:show(values) end)
+  return ok, not ok and without_prompt(problem) or nil
 end
 
 -- Globals that are not there: with the error that follows from one, or alone.
