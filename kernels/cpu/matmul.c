@@ -2,7 +2,10 @@
  *
  * Batch dimensions are merged where strides allow, and into the rows where b
  * is the same for all: a [12,256,384] @ b [384,1152] is one product of 3072
- * rows.  Threads share out matrices, or rectangles of one when there are few.
+ * rows.  Where a's strides do not allow it (a part of each sequence, say) rows
+ * of several products are copied side by side first, for to pack b again for
+ * each costs more.  Threads share out matrices, or rectangles of one when there
+ * are few.
  *
  * Why products are our own is said in gemm/gemm.h; what a thread computes is
  * always whole elements of c, so the number of threads changes no bit of them.
@@ -19,8 +22,9 @@ typedef struct batch {
   int rank;
   int64_t count, dims[MRT_MAX_RANK];
   int64_t a[MRT_MAX_RANK], b[MRT_MAX_RANK]; /* strides */
-  size_t bias; /* bytes of the scratch that it takes */
-  bool rounds; /* the bias, to the dtype of y */
+  int64_t joined; /* products whose rows are copied to be those of one; or 1 */
+  size_t bias;    /* bytes of the scratch that it takes */
+  bool rounds;    /* the bias, to the dtype of y */
 } batch;
 
 /* Stride of x along dimension `i` of an output of `rank` dimensions; 0 where
@@ -55,6 +59,20 @@ static void fold_rows(batch *t) {
   t->rank--;
 }
 
+/* Packing b takes 8 multiply-adds a value, copying a one.  At most so many rows
+ * are copied at a time; as many in one product are enough. */
+enum { JOINED_ROWS = 512, MANY_COLUMNS = 64 };
+
+/* How many products are joined. */
+static int64_t joined(const batch *t) {
+  const mrt_gemm *g = &t->g;
+  bool pays = t->count > 1 && g->n >= MANY_COLUMNS && g->a.col == 1 &&
+              g->m > 0 && g->k > 0;
+  for (int i = 0; i < t->rank; i++) pays &= t->b[i] == 0;
+  if (!pays || g->m > JOINED_ROWS / 2) return 1;
+  return t->count < JOINED_ROWS / g->m ? t->count : JOINED_ROWS / g->m;
+}
+
 static mrt_matrix matrix_of(const mrt_operand *x, int row, int col) {
   return (mrt_matrix){ x->data, x->strides[row], x->strides[col],
                        x->type.dtype };
@@ -87,6 +105,7 @@ static batch matmul_batch(const mrt_call *c) {
   for (int i = 0; i < r - 2; i++)
     add_dim(&t, y->type.dims[i], stride_along(a, i, r), stride_along(b, i, r));
   if (t.count) fold_rows(&t);
+  t.joined = joined(&t);
   return t;
 }
 
@@ -131,6 +150,7 @@ static batch linear_batch(const mrt_call *c, bool rounds) {
               } };
   for (int i = 0; i < last; i++) add_dim(&t, x->type.dims[i], x->strides[i], 0);
   if (t.count) fold_rows(&t);
+  t.joined = joined(&t);
   return t;
 }
 
@@ -148,11 +168,33 @@ static mrt_gemm product_at(const batch *t, int64_t index) {
   return g;
 }
 
+/* `n` joined products as one, but for its rows: those of a are put at `rows`. */
+static batch joined_batch(const batch *t, int64_t index, int64_t n,
+                          const void *rows) {
+  batch one = { .count = 1, .joined = 1, .bias = t->bias };
+  one.g = product_at(t, index);
+  one.g.m *= n;
+  one.g.a = (mrt_matrix){ rows, one.g.k, 1, one.g.a.dtype };
+  return one;
+}
+
 /* Scratch of one thread. */
 static size_t run_bytes(const batch *t) {
-  mrt_gemm g = t->g;
-  g.m *= t->count; /* were all of them folded */
+  mrt_gemm g = t->joined > 1 ? joined_batch(t, 0, t->joined, NULL).g : t->g;
+  if (t->joined == 1) g.m *= t->count; /* were all of them folded */
   return mrt_gemm_bytes(&g);
+}
+
+static size_t row_bytes(const batch *t) {
+  return (size_t)t->g.k * mrt_dtypes[t->g.a.dtype].bytes;
+}
+/* The bias, what threads need, the rows that are copied. */
+static size_t rows_at(const mrt_call *c, const batch *t) {
+  return t->bias + (size_t)c->threads * run_bytes(t);
+}
+static size_t batch_scratch(const mrt_call *c, batch t) {
+  size_t rows = t.joined > 1 ? (size_t)(t.joined * t.g.m) : 0;
+  return rows_at(c, &t) + rows * row_bytes(&t);
 }
 
 typedef struct batch_run {
@@ -175,7 +217,7 @@ static void run_part(const mrt_call *c, const void *shared, int part,
   }
 }
 
-static void run(const mrt_call *c, const batch *t) {
+static void run_batch(const mrt_call *c, const batch *t) {
   const mrt_gemm *g = &t->g;
   /* 100 flop per nanosecond: one core, roughly; of a vector 16.  To begin and
    * to pack a small product takes longer than that. */
@@ -185,6 +227,43 @@ static void run(const mrt_call *c, const batch *t) {
   batch_run r = { t, t->count < 4 * team ? team : 1,
                   (char *)c->scratch + t->bias, run_bytes(t) };
   mrt_parallel(c, team, run_part, &r);
+}
+
+/* Rows of products [first, first + n) of a batch. */
+typedef struct rows_job {
+  const batch *batch;
+  int64_t first, n;
+  char *to;
+} rows_job;
+
+static void copy_part(const mrt_call *c, const void *shared, int part,
+                      int parts) {
+  const rows_job *job = shared;
+  const batch *t = job->batch;
+  size_t bytes = row_bytes(t);
+  int64_t i, end;
+  mrt_share(job->n * t->g.m, part, parts, &i, &end);
+  for (; i < end; i++) {
+    mrt_gemm g = product_at(t, job->first + i / t->g.m);
+    memcpy(job->to + (size_t)i * bytes, mrt_matrix_at(&g.a, i % t->g.m, 0),
+           bytes);
+  }
+}
+
+static void run(const mrt_call *c, const batch *t) {
+  if (t->joined == 1) {
+    run_batch(c, t);
+    return;
+  }
+  char *rows = (char *)c->scratch + rows_at(c, t);
+  for (int64_t i = 0; i < t->count; i += t->joined) {
+    int64_t n = t->count - i < t->joined ? t->count - i : t->joined;
+    rows_job job = { t, i, n, rows };
+    mrt_parallel(c, mrt_team(c, (double)(n * t->g.m * t->g.k) / 4), copy_part,
+                 &job);
+    batch one = joined_batch(t, i, n, rows);
+    run_batch(c, &one);
+  }
 }
 
 static void matmul(const mrt_call *c) {
@@ -198,12 +277,10 @@ static void linear(const mrt_call *c) {
 }
 
 static size_t matmul_scratch(const mrt_call *c) {
-  batch t = matmul_batch(c);
-  return (size_t)c->threads * run_bytes(&t);
+  return batch_scratch(c, matmul_batch(c));
 }
 static size_t linear_scratch(const mrt_call *c) {
-  batch t = linear_batch(c, false);
-  return t.bias + (size_t)c->threads * run_bytes(&t);
+  return batch_scratch(c, linear_batch(c, false));
 }
 
 /* y = c + a @ b, where y is c, or is made so. */
@@ -223,8 +300,7 @@ static void matmul_add(const mrt_call *c) {
   run(c, &t);
 }
 static size_t matmul_add_scratch(const mrt_call *c) {
-  batch t = matmul_add_batch(c);
-  return (size_t)c->threads * run_bytes(&t);
+  return batch_scratch(c, matmul_add_batch(c));
 }
 
 /* ---- with GELU ----------------------------------------------------------- */
@@ -235,11 +311,11 @@ enum { PIECE = 512, SUMS = 1 << 22 };
 
 static batch linear_gelu_batch(const mrt_call *c) {
   batch t = linear_batch(c, mrt_gelu_rounds_bias(c->out[0].type.dtype));
-  return t.g.dtype = MRT_REAL, t;
+  return t.g.dtype = MRT_REAL, t.joined = 1, t;
 }
 static batch matmul_gelu_grad_batch(const mrt_call *c) {
   batch t = matmul_batch(c);
-  return t.g.dtype = MRT_REAL, t;
+  return t.g.dtype = MRT_REAL, t.joined = 1, t;
 }
 
 static size_t sums_at(const mrt_call *c, const batch *t) {
@@ -299,7 +375,9 @@ static void run_rows(const mrt_call *c, const batch *t, int64_t index,
                      int64_t row, put_piece *piece) {
   real *sum = (real *)((char *)c->scratch + sums_at(c, t));
   int64_t rows = rows_at_once(t), left = t->g.m - row, n = t->g.n;
-  batch part = { .count = 1, .bias = t->bias, .g = product_at(t, index) };
+  batch part = {
+    .count = 1, .joined = 1, .bias = t->bias, .g = product_at(t, index)
+  };
   part.g.m = rows < left ? rows : left;
   part.g.a.data = mrt_matrix_at(&part.g.a, row, 0);
   part.g.c = sum;

@@ -275,4 +275,27 @@ describe("a product of real numbers", function()
       end
     end
   end)
+
+  it("has the same bits where rows lie apart, as those of a part of each sequence", function()
+    -- batches, rows of each, k, n: copied side by side in one piece, in several, or not at all
+    for _, s in ipairs { { { 4 }, 64, 40, 100 }, { { 7 }, 150, 33, 64 }, { { 3 }, 300, 8, 70 },
+      { { 2, 3 }, 5, 21, 64 }, { { 5 }, 20, 30, 9 }, { { 600 }, 2, 3, 65 }, { { 3 }, 1, 9, 80 } } do
+      local outer, rows, k, n = table.unpack(s)
+      for _, dtype in ipairs { "f32", "f64", "bf16", "f8_e4m3" } do
+        local shape = { table.unpack(outer) }
+        shape[#shape + 1], shape[#shape + 2] = rows + 3, k + 1
+        local w, bias = mrt.randn(n, k):to(dtype), mrt.randn(n):to(dtype)
+        local whole_rows = mrt.randn(shape):to(dtype)
+        mrt.eval(whole_rows, w, bias)
+        local part = whole_rows:slice(#shape - 1, 3, rows + 2):slice(#shape, 2, k + 1)
+        local own = copied(part)
+        assert_same(own:linear(w, bias), part:linear(w, bias), dtype, rows, k, n)
+        assert_same(own:matmul(w:t()), part:matmul(w:t()), dtype, rows, k, n)
+        if dtype == "f32" then
+          local most = { compute = "bf16" }
+          assert_same(own:matmul(w:t(), most), part:matmul(w:t(), most), rows, k, n)
+        end
+      end
+    end
+  end)
 end)
