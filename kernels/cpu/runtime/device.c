@@ -59,6 +59,17 @@ static bool supported(const char *isa) {
   return strcmp(isa, "base") == 0;
 }
 
+/* Is it picked where nobody asks for another?  Dot products of bf16 are twice as
+ * quick as f32 on AMD's processors.  Intel's begin one in two cycles: products
+ * run at half of the rate that bf16 widened to f32 has there (`mrt bench matmul`
+ * on Emerald Rapids: 78 and 141 Gflop/s). */
+static bool is_quick(const char *isa) {
+#if defined(__x86_64__)
+  if (strcmp(isa, "avx512+bf16") == 0) return !__builtin_cpu_is("intel");
+#endif
+  return (void)isa, true;
+}
+
 enum { MOST_THREADS = 1024 };
 
 /* 2 MiB: what the kernel backs with huge pages, so that touching an arena for
@@ -212,8 +223,9 @@ mrt_status mrt_cpu_open(const char *isa, int threads, const mrt_allocator *a,
   int cores = mrt_cpu_cores();
   const variant *found = NULL;
   for (int i = 0; i < MRT_COUNT(variants); i++) {
-    bool wanted = !isa || strcmp(isa, variants[i].isa) == 0;
-    if (wanted && supported(variants[i].isa)) found = &variants[i];
+    const char *name = variants[i].isa;
+    bool wanted = isa ? strcmp(isa, name) == 0 : is_quick(name);
+    if (wanted && supported(name)) found = &variants[i];
   }
   if (!found && !isa)
     return mrt_fail(e, MRT_EVALUE,
