@@ -6,7 +6,9 @@
  *           That is legal when nobody outside the group reads the group's
  *           values before that place, and no variable it reads is updated in
  *           between.  It is worth it when waiting does not keep more bytes
- *           alive than it saves.
+ *           alive than it saves.  Where it is not, the node may run earlier,
+ *           where the group does, if all it reads is there by then and what it
+ *           gives is no more than what the group then need not give.
  *   never   changes a bit: each operator rounds to its own dtype (op/fused.h)
  *
  * SPDX-License-Identifier: MIT */
@@ -149,6 +151,12 @@ static bool only_pointwise_between(const fusing *f, int from, int to) {
   return true;
 }
 
+static bool reads(const mrt_node *n, const mrt_value *v) {
+  for (int k = 0; k < n->nin; k++)
+    if (n->in[k] == v) return true;
+  return false;
+}
+
 static int input_count(const fusing *f, const group *a, const group *b) {
   int count = 0;
   for (int part = 0; part < 2; part++) {
@@ -163,19 +171,54 @@ static int input_count(const fusing *f, const group *a, const group *b) {
   return count;
 }
 
-static bool may_join(const fusing *f, const group *a, const group *b) {
+/* Are both of one kind, and together within the limits? */
+static bool fit(const fusing *f, const group *a, const group *b) {
   const mrt_type *s = &a->members[0]->out[0]->type;
   const mrt_type *t = &b->members[0]->out[0]->type;
-  if (a == b || !mrt_type_same_shape(s, t)) return false;
-  if (a->count + b->count > MAX_CODE || input_count(f, a, b) > MAX_INPUTS)
-    return false;
-  if ((a->f32 || b->f32) && (a->f64 || b->f64)) return false;
+  return a != b && mrt_type_same_shape(s, t) &&
+         a->count + b->count <= MAX_CODE &&
+         input_count(f, a, b) <= MAX_INPUTS &&
+         !((a->f32 || b->f32) && (a->f64 || b->f64));
+}
+
+static bool may_join(const fusing *f, const group *a, const group *b) {
+  if (!fit(f, a, b)) return false;
   if (a->reads_variable &&
       f->updates_before[b->end] != f->updates_before[a->end])
     return false;
   if (read_before(f, a, b, b->end)) return false;
   return only_pointwise_between(f, a->end, b->end) ||
          worth_waiting(f, a, b, b->end);
+}
+
+/* Is all that `n` reads, but for what `a` computes, there where `a` runs? */
+static bool is_there(const fusing *f, const mrt_node *n, const group *a) {
+  for (int k = 0; k < n->nin; k++) {
+    const group *by = maker(f, n->in[k]);
+    int at = by ? by->end : f->made_at[n->in[k]->id];
+    if (by != a && at >= a->end) return false;
+  }
+  return true;
+}
+
+/* May the node of `b`, alone so far, run where `a` does? */
+static bool may_hurry(const fusing *f, const group *a, const group *b) {
+  mrt_node *n = b->members[0];
+  if (b->count != 1 || !fit(f, a, b) || !is_there(f, n, a)) return false;
+  if (b->reads_variable &&
+      f->updates_before[b->end] != f->updates_before[a->end])
+    return false;
+  double saved = 0;
+  for (int m = 0; m < a->count; m++) {
+    const mrt_value *v = a->members[m]->out[0];
+    bool outside = false;
+    for (int u = f->first_user[v->id]; u < f->first_user[v->id + 1]; u++) {
+      const group *reader = group_at(f, f->users[u]);
+      outside |= reader != a && reader != b;
+    }
+    if (!outside && reads(n, v)) saved += (double)mrt_type_bytes(&v->type);
+  }
+  return saved > 0 && saved >= (double)mrt_type_bytes(&n->out[0]->type);
 }
 
 static int position(const fusing *f, const mrt_node *n) {
@@ -218,6 +261,10 @@ static mrt_status start_group(fusing *f, int i) {
   for (int k = 0; k < n->nin; k++) {
     group *a = maker(f, n->in[k]);
     if (a && may_join(f, a, b)) MRT_TRY(join(f, a, b));
+  }
+  for (int k = 0; k < n->nin && f->group_of[i] == b; k++) {
+    group *a = maker(f, n->in[k]);
+    if (a && may_hurry(f, a, b)) MRT_TRY(join(f, b, a));
   }
   return MRT_OK;
 }
