@@ -68,6 +68,7 @@ describe("a word of PyTorch's", function()
       { function() return nn.Conv2d(1, 8, { kernel_size = 3 }) end, "kernel: one size or a list" },
       { function() return nn.GRU(3, 4, { num_layers = 2 }) end, "here it is 'layers'" },
       { function() return mrt.grad(x:sum(), model) end, "model:parameters%(%)" },
+      { function() return nn.accuracy(model, x) end, "a module %(Linear%): m%(x%)" },
       { function() return x:type "f64" end, "x:to 'f64'" },
       { function() return x.softmax(1) end, "called with a colon" },
       { function() return x.reshape { 2 } end, "called with a colon" },

@@ -40,6 +40,10 @@ function options.show(value)
   if kind == "string" then return ("%q"):format(value) end
   if core.is_tensor(value) then return value:type() end
   if kind == "number" or kind == "boolean" or kind == "nil" then return tostring(value) end
+  local meta = kind == "table" and getmetatable(value)
+  local name = type(meta) == "table" and rawget(meta, "__name")
+  local module = type(name) == "string" and name:match "^mrt%.nn%.(.*)"
+  if module then return ("a module (%s)"):format(module) end
   return "a " .. kind
 end
 
