@@ -120,6 +120,16 @@ static bool read_before(const fusing *f, const group *a, const group *b,
   return false;
 }
 
+/* Does anybody but `a` and `b` read `v`? */
+static bool read_outside(const fusing *f, const mrt_value *v, const group *a,
+                         const group *b) {
+  for (int u = f->first_user[v->id]; u < f->first_user[v->id + 1]; u++) {
+    const group *reader = group_at(f, f->users[u]);
+    if (reader != a && reader != b) return true;
+  }
+  return false;
+}
+
 /* Bytes of inputs of `a` that nobody else needs until `place`: waiting keeps
  * them alive.  Bytes of its results that nobody outside needs: joining saves
  * them. */
@@ -134,13 +144,8 @@ static bool worth_waiting(const fusing *f, const group *a, const group *b,
       int last = f->users[f->first_user[v->id + 1] - 1];
       if (last < place) kept += (double)mrt_type_bytes(&v->type);
     }
-    bool outside = false;
-    int v = n->out[0]->id;
-    for (int u = f->first_user[v]; u < f->first_user[v + 1]; u++) {
-      group *reader = group_at(f, f->users[u]);
-      outside |= reader != a && reader != b;
-    }
-    if (!outside) saved += (double)mrt_type_bytes(&n->out[0]->type);
+    if (!read_outside(f, n->out[0], a, b))
+      saved += (double)mrt_type_bytes(&n->out[0]->type);
   }
   return kept <= saved;
 }
@@ -201,22 +206,17 @@ static bool is_there(const fusing *f, const mrt_node *n, const group *a) {
   return true;
 }
 
-/* May the node of `b`, alone so far, run where `a` does? */
+/* May the node of `b`, alone so far, run where `a` does?  A variable that it
+ * reads may be updated in between: what is read after an update is a value that
+ * the update computes. */
 static bool may_hurry(const fusing *f, const group *a, const group *b) {
   mrt_node *n = b->members[0];
   if (b->count != 1 || !fit(f, a, b) || !is_there(f, n, a)) return false;
-  if (b->reads_variable &&
-      f->updates_before[b->end] != f->updates_before[a->end])
-    return false;
   double saved = 0;
   for (int m = 0; m < a->count; m++) {
     const mrt_value *v = a->members[m]->out[0];
-    bool outside = false;
-    for (int u = f->first_user[v->id]; u < f->first_user[v->id + 1]; u++) {
-      const group *reader = group_at(f, f->users[u]);
-      outside |= reader != a && reader != b;
-    }
-    if (!outside && reads(n, v)) saved += (double)mrt_type_bytes(&v->type);
+    if (reads(n, v) && !read_outside(f, v, a, b))
+      saved += (double)mrt_type_bytes(&v->type);
   }
   return saved > 0 && saved >= (double)mrt_type_bytes(&n->out[0]->type);
 }

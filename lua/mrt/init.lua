@@ -140,7 +140,7 @@ function mrt.grad(y, x, o)
   if o.denominator ~= nil then o.denominator = denominator(o.denominator) end
   o.grad_outputs = as_list(o.grad_outputs)
   local xs, names = as_list(x), nil
-  if type(x) == "table" and options.is_callable(x.parameters) then
+  if options.module_name(x) then
     argument.refuse("grad", "with respect to tensors, got a module: "
       .. "mrt.grad(loss, model:parameters())")
   end

@@ -206,6 +206,10 @@ describe("train", function()
       loader = data.batches(rest, { batch = 9, seed = 2 }),
       eval = train.evaluator { model = p.model, loss = p.loss,
         loader = data.batches(rest, { batch = 7, shuffle = false }) } })
+    local _, _, whole = assert(quiet { model = p.model, loss = p.loss, steps = 1,
+      optimizer = optim.adamw(p.model:parameters(), { lr = 0.01 }),
+      loader = data.batches({ mrt.randn(23, 3), mrt.randn(23, 1) }, { batch = "all" }) })
+    assert.equal(whole:match "of ([%d.]+)", whole:match "memory ([%d.]+)", whole)
     local lines = 0
     for taken, planned in text:gmatch "([%d.]+)/([%d.]+) %aiB" do
       lines = lines + 1

@@ -1,7 +1,7 @@
 /* device.c -- the CPU: memory, instruction sets, threads
  *
  * The variants built are listed in isas.def, worst first; opening picks the
- * best one the processor has, or the one asked for.  "avx512+bf16" is the
+ * quickest one the processor has, or the one asked for.  "avx512+bf16" is the
  * kernels of avx512, whose matrix products may use dot products of bf16.
  *
  * The arena and what a tensor holds come from `allocate` below; kernels get no

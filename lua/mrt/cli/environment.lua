@@ -14,8 +14,8 @@ return {
   { "how it computes", {
     { "MRT_THREADS", "threads, from 1 to 1024; else OMP_NUM_THREADS, or the cores it may use" },
     { "OMP_NUM_THREADS", "the same, as schedulers of shared machines set it" },
-    { "MRT_ISA", "the instruction set of the kernels: base, avx2, avx512; else the best that the "
-      .. "processor has" },
+    { "MRT_ISA", "the instruction set of the kernels: base, avx2, avx512, avx512+bf16; else the "
+      .. "quickest that the processor has" },
     { "MRT_POISON", "1: overwrite each value when it dies, so that a read that comes too late "
       .. "shows" },
     { "MRT_LAPACK", "the file of LAPACK for mrt.linalg, off: do without; else liblapack.so.3" },

@@ -195,13 +195,14 @@ end
 -- What the script has that is not in the plan: tensors beside this batch.  A plan's inputs
 -- are more than the batch: what changes from step to step, as the rate, comes with a step.
 local function beside(plan, batch)
-  local bytes, alignment = mrt.memory().now - plan:here(), core.info().alignment
+  local inputs, alignment = 0, core.info().alignment
   for i = 1, batch.n do
     if core.is_tensor(batch[i]) then
-      bytes = bytes - (batch[i]:nbytes() + alignment - 1) // alignment * alignment
+      mrt.eval(batch[i]) -- a loader may hand on what was never computed
+      inputs = inputs + (batch[i]:nbytes() + alignment - 1) // alignment * alignment
     end
   end
-  return math.max(bytes, 0)
+  return math.max(mrt.memory().now - plan:here() - inputs, 0)
 end
 
 -- A step's inputs are not in its peak, nor is what else the script has.

@@ -26,9 +26,8 @@ end
 ---@return mrt.Tensor
 function argument.tensor(who, what, value)
   if core.is_tensor(value) then return value end
-  local shown = options.show(value)
-  argument.refuse(who, "%s: a tensor wanted, got %s%s", what, shown,
-    shown:find "^a module" and ": m(x) is what it makes of x" or "")
+  argument.refuse(who, "%s: a tensor wanted, got %s%s", what, options.show(value),
+    options.module_name(value) and ": m(x) is what it makes of x" or "")
 end
 
 --- Raise unless this can be called.

@@ -32,6 +32,15 @@ end
 --- Anything, and no default.
 options.none = options.of()
 
+--- What a module of layers is called; nil: it is none.
+---@param value any
+---@return string?
+function options.module_name(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  local name = type(meta) == "table" and rawget(meta, "__name")
+  return type(name) == "string" and name:match "^mrt%.nn%.(.*)" or nil
+end
+
 --- A value, for messages.
 ---@param value any
 ---@return string
@@ -40,9 +49,7 @@ function options.show(value)
   if kind == "string" then return ("%q"):format(value) end
   if core.is_tensor(value) then return value:type() end
   if kind == "number" or kind == "boolean" or kind == "nil" then return tostring(value) end
-  local meta = kind == "table" and getmetatable(value)
-  local name = type(meta) == "table" and rawget(meta, "__name")
-  local module = type(name) == "string" and name:match "^mrt%.nn%.(.*)"
+  local module = options.module_name(value)
   if module then return ("a module (%s)"):format(module) end
   return "a " .. kind
 end
