@@ -48,6 +48,7 @@ typedef struct mrt_device {
   struct mrt_workers *workers; /* for the call; NULL: its threads are one */
   int count;                   /* devices of its kind that are here; 0: 1 */
   bool dots;                   /* the processor has dot products of bf16 */
+  bool winograd; /* convolutions may be Winograd's (op/winograd.h) */
   /* Bytes that can be had now; NULL, or 0 as an answer: not known. */
   size_t (*available)(const struct mrt_device *device);
   /* Bytes of it in use, whoever uses them; NULL: not known. */

@@ -77,6 +77,7 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
     { "serial", p->serial },
 
     { "cache", p->cache },
+    { "winograd", p->winograd },
     { "swap_read", p->swap_read },
     { "swap_write", p->swap_write },
     { "swap_latency", p->swap_latency },

@@ -52,9 +52,12 @@ typedef struct mrt_device_profile {
   /* A product of m, n, k takes the time of one of m + edge[kind][0],
    * n + edge[kind][1], k + edge[kind][2]: tiles half full, packing. */
   double edge[MRT_COST_COUNT][3];
-  bool epilogues; /* its products compute the GELU of their sum, which rounds
+  double winograd; /* how many times quicker convolutions of 3 x 3 are whose
+                      multiplications Winograd's way makes fewer; 0: it has none
+                      such */
+  bool epilogues;  /* its products compute the GELU of their sum, which rounds
                      otherwise than GELU of the product */
-  double cache;   /* bytes that come again at cache_bandwidth */
+  double cache;    /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double swap_capacity, swap_read, swap_write, swap_latency; /* swap tier */
   char swap_name[32], swap_folder[256]; /* of it, as in mrt_tier_profile; */

@@ -40,6 +40,7 @@
 #include "conv/depth.h"
 #include "conv/mixed.h"
 #include "conv/reads.h"
+#include "conv/winograd.h"
 
 /* ---- the product --------------------------------------------------------- */
 
@@ -220,8 +221,14 @@ static bool in_depth(const mrt_call *call) {
   return is_depth(o->groups, &call->in[1].type);
 }
 
+static bool by_winograd(const mrt_call *call, bool back) {
+  return is_winograd(call, back ? MRT_WINOGRAD_DX : MRT_WINOGRAD_Y);
+}
+
 static size_t scratch_of(const mrt_call *call, bool back) {
   if (in_depth(call)) return mrt_depth_bytes(call);
+  if (by_winograd(call, back))
+    return bias_bytes(call) + mrt_winograd_bytes(call, back);
   how room;
   conv c = conv_of(call, back, &room);
   return bias_bytes(call) + bytes_of_thread(call, &c) * (size_t)call->threads;
@@ -284,9 +291,14 @@ static void run(const mrt_call *call, bool back) {
     mrt_depth_run(call, back);
     return;
   }
+  read_bias(call);
+  if (by_winograd(call, back)) {
+    mrt_winograd_run(call, back, bias_of(call),
+                     (char *)call->scratch + bias_bytes(call));
+    return;
+  }
   how room;
   conv c = conv_of(call, back, &room);
-  read_bias(call);
   mrt_parallel(call, team_of(call, &c), run_share,
                &(conv_run){ &c, bytes_of_thread(call, &c), back });
 }

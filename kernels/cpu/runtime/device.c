@@ -195,6 +195,7 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .edge[MRT_COST_convolution_dx] = { 25, 4, 4 },
                               .edge[MRT_COST_convolution_dw] = { 4, 4, 48 },
                               .edge[MRT_COST_attention] = { 0, 64, 0 },
+                              .winograd = device->winograd ? 1.7 : 0,
                               .cache = 4e6,
                               .cache_bandwidth = 50e9 * threads,
                               .bandwidth = 20e9 * channels,
@@ -211,6 +212,11 @@ static int threads_wanted(int cores) {
   const char *text = getenv("OMP_NUM_THREADS");
   long n = text ? strtol(text, NULL, 10) : 0;
   return n > 0 && n < MOST_THREADS ? (int)n : cores;
+}
+
+static bool winograd_wanted(void) {
+  const char *text = getenv("MRT_WINOGRAD");
+  return !text || strcmp(text, "off") != 0;
 }
 
 static void close(mrt_device *device) {
@@ -247,6 +253,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, const mrt_allocator *a,
     .threads = threads,
     .workers = workers,
     .dots = strstr(found->isa, "+bf16") != NULL,
+    .winograd = winograd_wanted(),
     .alloc = allocate,
     .free = release,
     .available = available,

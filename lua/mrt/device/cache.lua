@@ -69,6 +69,7 @@ function cache.completed(profile, declared)
   out.rate = with_rest(profile.rate, declared.rate, share)
   out.edge = with_rest(profile.edge, declared.edge)
   if out.epilogues == nil then out.epilogues = declared.epilogues end
+  if out.winograd == nil then out.winograd = declared.winograd end
   if core.info().device == "cpu" and profile.swap and not profile.swap[1] then
     out.swap = with_rest({ guessed = true }, profile.swap)
   end

@@ -21,6 +21,8 @@
 ---       launch = 3e-6, call = 1e-5,           -- seconds a node, a run
 ---       threads = 1, serial = 0, overhead = 0,  -- bytes of the driver and libraries
 ---       epilogues = false,                    -- products compute GELU: core/mrt.h
+---       winograd = 1.7,                       -- times quicker convolutions of 3 x 3
+---                                             -- are by fewer multiplications; 0: not
 ---       links = { {name = "NVLink", ranks = 8, bandwidth = 360e9, latency = 3e-6,
 ---           ramp = 0},                        -- core/mrt.h, mrt_link: innermost
 ---         {name = "InfiniBand", bandwidth = 50e9, latency = 1e-5} },  -- first
@@ -78,6 +80,7 @@ local kinds = {
   efficiency = "number", launch = "number", call = "number",
   serial = "number", overhead = "number", memory = "table", cache = "table", swap = "table",
   flops = "table", rate = "table", edge = "table", epilogues = "boolean", links = "table",
+  winograd = "number",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
 local swap_tier = { name = "string", folder = "string", capacity = "number", bandwidth = "number",
@@ -280,7 +283,7 @@ local function matrix(p, share)
 end
 
 local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
-  call = 0, serial = 0, overhead = 0, epilogues = false }
+  call = 0, serial = 0, overhead = 0, epilogues = false, winograd = 0 }
 local no_swap = { capacity = 0, latency = 0, bandwidth = 0 }
 
 -- p's fields, then those of `otherwise`.
@@ -320,7 +323,7 @@ local function flat(given)
     name = p.name, align = p.align, threads = p.threads,
     capacity = memory.capacity, overhead = p.overhead, bandwidth = memory.bandwidth * share,
     cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
-    epilogues = p.epilogues,
+    epilogues = p.epilogues, winograd = p.winograd,
     launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
     swap_capacity = swap.capacity, swap_latency = swap.latency,
