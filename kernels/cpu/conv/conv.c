@@ -15,7 +15,9 @@
  * spots of one row of the kernel, side by side in x, are then read as one, at
  * the edges of the image from a copy.
  *
- * Narrow floats, and what is rounded, are units by then: conv/mixed.h.
+ * Narrow floats, and what is rounded, are units by then: conv/mixed.h.  What is
+ * made otherwise: channels by themselves (conv/depth.h), kernels of 1 x 1
+ * (conv/products.h), most of 3 x 3 (conv/winograd.h).
  *
  * In small images the places of a tile are one place of several images, so
  * that the entries left out are those of the padding.
@@ -39,6 +41,7 @@
 
 #include "conv/depth.h"
 #include "conv/mixed.h"
+#include "conv/products.h"
 #include "conv/reads.h"
 #include "conv/winograd.h"
 
@@ -229,6 +232,7 @@ static size_t scratch_of(const mrt_call *call, bool back) {
   if (in_depth(call)) return mrt_depth_bytes(call);
   if (by_winograd(call, back))
     return bias_bytes(call) + mrt_winograd_bytes(call, back);
+  if (is_point(call)) return bias_bytes(call) + mrt_point_bytes(call, back);
   how room;
   conv c = conv_of(call, back, &room);
   return bias_bytes(call) + bytes_of_thread(call, &c) * (size_t)call->threads;
@@ -292,9 +296,13 @@ static void run(const mrt_call *call, bool back) {
     return;
   }
   read_bias(call);
+  char *scratch = (char *)call->scratch + bias_bytes(call);
   if (by_winograd(call, back)) {
-    mrt_winograd_run(call, back, bias_of(call),
-                     (char *)call->scratch + bias_bytes(call));
+    mrt_winograd_run(call, back, bias_of(call), scratch);
+    return;
+  }
+  if (is_point(call)) {
+    mrt_point_run(call, back, bias_of(call), scratch);
     return;
   }
   how room;

@@ -110,6 +110,12 @@ local other = {
   { { 1, 4, 20, 20 }, { 20, 1, 3, 4 }, { groups = 20, padding = 1, stride = { 1, 3 } } },
   { { 2, 4, 4, 36 }, { 54, 12, 3, 3 }, { groups = 3, padding = 2, dilation = 2 } },
   { { 1, 25, 26, 2 }, { 3, 2, 24, 25 }, { padding = 2 } },
+  -- as products: of 1 x 1, of places that are apart
+  { { 2, 5, 3, 20 }, { 24, 20, 1, 1 }, {} },
+  { { 2, 7, 6, 17 }, { 35, 17, 1, 1 }, { stride = { 2, 3 } } },
+  { { 2, 9, 7, 20 }, { 24, 20, 3, 3 }, { padding = { 1, 2 }, stride = 2 } },
+  { { 1, 5, 6, 16 }, { 260, 16, 2, 3 }, { stride = { 1, 2 }, dilation = { 1, 2 } } },
+  { { 1, 3, 4, 18 }, { 19, 18, 1, 1 }, { padding = 1 } },
   -- by Winograd's way, of odd and even sides, of more channels than are written at once
   { { 2, 7, 5, 32 }, { 48, 32, 3, 3 }, { padding = 1 } },
   { { 1, 6, 8, 48 }, { 32, 48, 3, 3 }, { padding = { 0, 2 } } },
@@ -178,7 +184,8 @@ return {
   },
   { op = "conv2d", cases = cases(smooth, biased), oracle = conv2d, grad = true },
   { op = "conv2d", cases = cases(other, forward), oracle = conv2d, grad = false },
-  { op = "conv2d", cases = cases({ other[1], other[6], other[#other - 2], other[#other] }, biased), oracle = conv2d, grad = false },
+  { op = "conv2d", cases = cases({ other[1], other[6], other[#other - 2], other[#other],
+    other[#other - 6], other[#other - 7] }, biased), oracle = conv2d, grad = false },
   {
     op = "conv2d_dx", cases = cases(smooth, to_x), oracle = conv2d_dx, grad = true,
     bad = {

@@ -1,4 +1,4 @@
---- winograd_spec.lua -- convolutions of 3 x 3 with fewer multiplications
+--- conv_spec.lua -- convolutions by Winograd's way, and as products of matrices
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -42,17 +42,21 @@ local function error_of(found, right)
   return ((found:to "f64" - right):abs():max() / scale):item()
 end
 
--- A program that prints of these shapes sums that every bit goes into.
+-- A program that prints of these shapes sums that every bit goes into: images, sides, channels
+-- in and out, stride, kernel.
 local bits = [[
   local mrt, op = require "mrt", require "mrt.core".op
   mrt.seed(5)
   for _, s in ipairs { %s } do
-    local n, h, w, c, o = table.unpack(s)
-    local x, k, g = mrt.randn(n, h, w, c), mrt.randn(o, c, 3, 3), mrt.randn(n, h, w, o)
-    local options = { padding = 1, size = { h, w }, stride = s[6] }
-    for _, t in ipairs { op.conv2d(x, k, { padding = 1, stride = s[6] }),
-        not s[6] and op.conv2d_dx(g, k, { padding = 1, size = { h, w } }) or nil,
-        not s[6] and op.conv2d_dw(x, g, { padding = 1, size = 3 }) or nil } do
+    local n, h, w, c, o, stride, kernel = table.unpack(s)
+    local x, k = mrt.randn(n, h, w, c), mrt.randn(o, c, kernel or 3, kernel or 3)
+    local function with(size)
+      return { padding = kernel and 0 or 1, stride = stride or 1, size = size }
+    end
+    local y = op.conv2d(x, k, with())
+    local g = mrt.randn(y:size())
+    for _, t in ipairs { y, op.conv2d_dx(g, k, with { h, w }),
+        op.conv2d_dw(x, g, with(kernel or 3)) } do
       local sum = 0
       for word in t:bytes():gmatch "...." do
         sum = (sum * 31 + string.unpack("<I4", word)) %% 1000003
@@ -63,6 +67,8 @@ local bits = [[
 ]]
 local taken = "{ 2, 8, 8, 32, 48 }, { 3, 21, 20, 48, 32 }"
 local plain = "{ 2, 8, 8, 31, 48 }, { 2, 2, 2, 32, 32 }, { 2, 8, 8, 32, 32, 2 }"
+local products = "{ 2, 21, 20, 48, 32, 1, 1 }, { 3, 31, 20, 40, 270, 2, 1 }, "
+  .. "{ 3, 31, 30, 32, 280, 2 }, { 1, 33, 9, 30, 70, 3, 4 }"
 
 describe("Winograd's convolutions", function()
   it("are as exact as a plain sum", function()
@@ -118,5 +124,15 @@ describe("Winograd's convolutions", function()
     end
     assert.near(2, seconds(0, 64) / seconds(2, 64), 0.01)
     assert.equal(seconds(0, 65), seconds(2, 65))
+  end)
+end)
+
+describe("convolutions that are products", function()
+  it("do not depend on the number of threads", function()
+    local code = bits:format(products)
+    local one = program.script(code, "MRT_THREADS=1")
+    assert.is_true(#one > 60)
+    assert.equal(one, program.script(code, "MRT_THREADS=2"))
+    assert.equal(one, program.script(code, "MRT_THREADS=23"))
   end)
 end)

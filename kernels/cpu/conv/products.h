@@ -1,0 +1,63 @@
+/* products.h -- convolutions that are products of matrices as they lie, or nearly
+ *
+ * A kernel of 1 x 1 multiplies the channels of each place, [places, C] by
+ * [C, O].  With a stride the places that are read are copied side by side, some
+ * at a time, which for dw pays for larger kernels too: places that are apart
+ * are short runs for conv/dw.c.
+ *
+ * In reals, where nothing is rounded to a narrower dtype.
+ *
+ * SPDX-License-Identifier: MIT */
+#ifndef MRT_CONV_PRODUCTS_H
+#define MRT_CONV_PRODUCTS_H
+
+#include "conv/conv.h"
+
+enum { PRODUCTS_CHANNELS = 16 }; /* of x and of y: fewer make poor tiles */
+
+static inline bool products_serve(const mrt_call *c, const mrt_type *w) {
+  const mrt_conv_options *o = c->options;
+  for (int i = 0; i < 2; i++)
+    if (c->in[i].type.dtype != MRT_REAL) return false;
+  bool rounds =
+      (o->compute != MRT_DTYPE_COUNT && mrt_is_narrow(o->compute)) ||
+      (o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate));
+  return !rounds && c->out[0].type.dtype == MRT_REAL && o->groups == 1 &&
+         w->dims[0] >= PRODUCTS_CHANNELS && w->dims[1] >= PRODUCTS_CHANNELS;
+}
+
+static inline bool is_strided(const mrt_call *c) {
+  const mrt_conv_options *o = c->options;
+  return o->stride.at[0] > 1 || o->stride.at[1] > 1;
+}
+
+/* y or dx of a kernel of 1 x 1 without padding. */
+static inline bool is_point(const mrt_call *c) {
+  const mrt_conv_options *o = c->options;
+  const mrt_type *w = &c->in[1].type;
+  return products_serve(c, w) && w->dims[2] == 1 && w->dims[3] == 1 &&
+         o->padding.at[0] == 0 && o->padding.at[1] == 0;
+}
+
+static inline bool is_products_dw(const mrt_call *c) {
+  enum { MOST_TAPS = 25 };
+  const mrt_type *w = &c->out[0].type;
+  int64_t taps = w->dims[2] * w->dims[3];
+  return products_serve(c, w) && taps > 0 && taps <= MOST_TAPS &&
+         (taps == 1 || is_strided(c));
+}
+
+#define mrt_point_bytes       MRT_CPU(point_bytes)
+#define mrt_point_run         MRT_CPU(point_run)
+#define mrt_products_dw_bytes MRT_CPU(products_dw_bytes)
+#define mrt_products_dw_run   MRT_CPU(products_dw_run)
+
+/* conv2d, or with `back` its dx, in `scratch` of so many bytes; `bias`: of each
+ * channel, or NULL. */
+size_t mrt_point_bytes(const mrt_call *c, bool back);
+void mrt_point_run(const mrt_call *c, bool back, const real *bias,
+                   void *scratch);
+size_t mrt_products_dw_bytes(const mrt_call *c);
+void mrt_products_dw_run(const mrt_call *c);
+
+#endif
