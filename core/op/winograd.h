@@ -29,23 +29,38 @@ static inline int64_t mrt_winograd_spots(int64_t x, int64_t y,
   return spots;
 }
 
+/* Can values of dtype `d` be read as f32, as they are multiplied? */
+static inline bool mrt_winograd_reads(mrt_dtype d, const mrt_conv_options *o,
+                                      bool widens) {
+  bool rounds = o->compute != MRT_DTYPE_COUNT && o->compute != MRT_f32;
+  return d == MRT_f32 ? !rounds : d == MRT_bf16 && widens;
+}
+
 /* Kernels of 3 x 3 without stride, in f32, channels enough and in vectors of
  * all instruction sets; and images whose tiles waste little: a product of a
- * tile stands for at most 0.75 of one of the kernel. */
+ * tile stands for at most 0.75 of one of the kernel.  bf16 too where the device
+ * `widens` it to multiply; weights may be rounded to it first. */
 static inline bool mrt_winograd_takes(mrt_winograd_way way, const mrt_type *in0,
                                       const mrt_type *in1, const mrt_type *out,
-                                      const mrt_conv_options *o) {
+                                      const mrt_conv_options *o, bool widens) {
   const mrt_type *x = way == MRT_WINOGRAD_DX ? out : in0;
   const mrt_type *w = way == MRT_WINOGRAD_DW ? out : in1;
   const mrt_type *y = way == MRT_WINOGRAD_Y    ? out
                       : way == MRT_WINOGRAD_DX ? in0
                                                : in1;
-  const mrt_type *all[] = { x, w, y };
-  for (int i = 0; i < 3; i++)
-    if (all[i]->dtype != MRT_f32) return false;
-  if (o->compute != MRT_DTYPE_COUNT && o->compute != MRT_f32) return false;
+  mrt_dtype c = o->compute;
+  if (c != MRT_DTYPE_COUNT && c != MRT_f32 && !(widens && c == MRT_bf16))
+    return false;
   if (o->accumulate != MRT_DTYPE_COUNT && o->accumulate != MRT_f32)
     return false;
+  if (!mrt_winograd_reads(in0->dtype, o, widens)) return false;
+  if (way == MRT_WINOGRAD_DW && !mrt_winograd_reads(in1->dtype, o, widens))
+    return false;
+  const mrt_type *others[] = { in1, out };
+  for (int i = 0; i < 2; i++)
+    if (others[i]->dtype != MRT_f32 &&
+        !(widens && others[i]->dtype == MRT_bf16))
+      return false;
   if (w->dims[2] != 3 || w->dims[3] != 3 || o->groups != 1) return false;
   for (int i = 0; i < 2; i++)
     if (o->stride.at[i] != 1 || o->dilation.at[i] != 1 || o->padding.at[i] > 2)

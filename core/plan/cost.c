@@ -75,8 +75,9 @@ static double fewer_products(const mrt_device_profile *d,
   int way = (int)s->op->cost - (int)MRT_COST_convolution;
   bool convolves = way >= MRT_WINOGRAD_Y && way <= MRT_WINOGRAD_DW;
   if (!convolves || !(d->winograd > 0)) return 1;
+  bool widens = !(d->matrix[MRT_bf16] > 0);
   return mrt_winograd_takes((mrt_winograd_way)way, s->in[0], s->in[1],
-                            s->out[0], s->options)
+                            s->out[0], s->options, widens)
              ? d->winograd
              : 1;
 }

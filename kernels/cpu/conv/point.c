@@ -25,18 +25,19 @@ static point point_of(const mrt_call *call, bool back, const real *bias) {
   const int64_t *x = (back ? out : in)->type.dims;
   const int64_t *y = (back ? in : out)->type.dims;
   int64_t C = x[3], O = y[3], from = back ? O : C, to = back ? C : O;
-  mrt_matrix w = { call->in[1].data, back ? C : 1, back ? 1 : C, MRT_REAL };
+  mrt_matrix w = { call->in[1].data, back ? C : 1, back ? 1 : C,
+                   call->in[1].type.dtype };
   return (point){ .g = { .m = y[0] * y[1] * y[2],
                          .n = to,
                          .k = from,
-                         .a = { in->data, from, 1, MRT_REAL },
+                         .a = { in->data, from, 1, in->type.dtype },
                          .b = w,
-                         .compute = MRT_DTYPE_COUNT,
+                         .compute = o->compute,
                          .accumulate = MRT_DTYPE_COUNT,
                          .c = out->data,
                          .row = to,
                          .col = 1,
-                         .dtype = MRT_REAL,
+                         .dtype = out->type.dtype,
                          .bias = bias,
                          .bias_col = 1 },
                   .back = back,
@@ -50,16 +51,21 @@ static point point_of(const mrt_call *call, bool back, const real *bias) {
                   .step_w = o->stride.at[1] };
 }
 
-/* Of x, for one part; behind it is the product's scratch. */
+/* Bytes of a row of x. */
+static int64_t row_of_x(const point *p) {
+  mrt_dtype d = p->back ? p->g.dtype : p->g.a.dtype;
+  return (p->back ? p->g.n : p->g.k) * (int64_t)mrt_dtypes[d].bytes;
+}
+
+/* Rows of x, for one part; behind them is the product's scratch. */
 static int64_t copied(const point *p) {
-  return p->strided ? least(SOME, p->places) * (p->back ? p->g.n : p->g.k) : 0;
+  return p->strided ? round_up(least(SOME, p->places) * row_of_x(p), 64) : 0;
 }
 
 static size_t part_bytes(const point *p) {
   mrt_gemm g = p->g;
   if (p->strided) g.m = least(SOME, g.m);
-  return (size_t)(round_up(copied(p) * (int64_t)sizeof(real), 64) +
-                  round_up((int64_t)mrt_gemm_bytes(&g), 64));
+  return (size_t)(copied(p) + round_up((int64_t)mrt_gemm_bytes(&g), 64));
 }
 
 size_t mrt_point_bytes(const mrt_call *call, bool back) {
@@ -73,26 +79,23 @@ static int64_t place_of_x(const point *p, int64_t i) {
   return (n * p->x_h + row * p->step_h) * p->x_w + i % p->w * p->step_w;
 }
 
+static void *row_at(const point *p, int64_t i) {
+  const char *x = p->back ? p->g.c : p->g.a.data;
+  return (char *)x + place_of_x(p, i) * row_of_x(p);
+}
+
 /* Places [first, first + m) of y. */
-static void run_some(const point *p, int64_t first, int64_t m, char *scratch) {
-  real *rows = (real *)scratch;
-  size_t behind = (size_t)round_up(copied(p) * (int64_t)sizeof(real), 64);
-  const real *x = p->g.a.data;
-  int64_t from = p->g.k, to = p->g.n;
+static void run_some(const point *p, int64_t first, int64_t m, char *rows) {
+  size_t bytes = (size_t)row_of_x(p);
   mrt_gemm g = p->g;
   g.m = m;
-  if (p->back) {
-    g.a.data = x + first * from, g.c = rows;
-  } else {
-    for (int64_t i = 0; i < m; i++)
-      memcpy(rows + i * from, x + place_of_x(p, first + i) * from,
-             (size_t)from * sizeof(real));
-    g.a.data = rows, g.c = (real *)p->g.c + first * to;
-  }
-  mrt_gemm_run(&g, scratch + behind);
+  g.a.data = p->back ? mrt_matrix_at(&p->g.a, first, 0) : rows;
+  g.c = p->back ? (void *)rows : mrt_gemm_to(&p->g, first, 0);
+  for (int64_t i = 0; !p->back && i < m; i++)
+    memcpy(rows + (size_t)i * bytes, row_at(p, first + i), bytes);
+  mrt_gemm_run(&g, rows + copied(p));
   for (int64_t i = 0; p->back && i < m; i++)
-    memcpy((real *)p->g.c + place_of_x(p, first + i) * to, rows + i * to,
-           (size_t)to * sizeof(real));
+    memcpy(row_at(p, first + i), rows + (size_t)i * bytes, bytes);
 }
 
 static void run_part(const mrt_call *call, const void *shared, int part,
@@ -115,9 +118,9 @@ static void run_part(const mrt_call *call, const void *shared, int part,
 static void clear_part(const mrt_call *call, const void *shared, int part,
                        int parts) {
   const point *p = shared;
-  int64_t n = mrt_type_count(&call->out[0].type), from, to;
-  mrt_share(n, part, parts, &from, &to);
-  memset((real *)p->g.c + from, 0, (size_t)(to - from) * sizeof(real));
+  int64_t rows = mrt_rows(&call->out[0]), bytes = row_of_x(p), from, to;
+  mrt_share(rows, part, parts, &from, &to);
+  memset((char *)p->g.c + from * bytes, 0, (size_t)((to - from) * bytes));
 }
 
 void mrt_point_run(const mrt_call *call, bool back, const real *bias,

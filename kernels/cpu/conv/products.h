@@ -5,7 +5,8 @@
  * at a time, which for dw pays for larger kernels too: places that are apart
  * are short runs for conv/dw.c.
  *
- * In reals, where nothing is rounded to a narrower dtype.
+ * Narrow values are read, rounded and written as the product does it; where sums
+ * go on from one product to the next, all are reals.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CONV_PRODUCTS_H
@@ -17,13 +18,17 @@ enum { PRODUCTS_CHANNELS = 16 }; /* of x and of y: fewer make poor tiles */
 
 static inline bool products_serve(const mrt_call *c, const mrt_type *w) {
   const mrt_conv_options *o = c->options;
-  for (int i = 0; i < 2; i++)
-    if (c->in[i].type.dtype != MRT_REAL) return false;
-  bool rounds =
-      (o->compute != MRT_DTYPE_COUNT && mrt_is_narrow(o->compute)) ||
-      (o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate));
-  return !rounds && c->out[0].type.dtype == MRT_REAL && o->groups == 1 &&
-         w->dims[0] >= PRODUCTS_CHANNELS && w->dims[1] >= PRODUCTS_CHANNELS;
+  bool narrow =
+      o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate);
+  return !narrow && o->groups == 1 && w->dims[0] >= PRODUCTS_CHANNELS &&
+         w->dims[1] >= PRODUCTS_CHANNELS;
+}
+
+static inline bool are_reals(const mrt_call *c) {
+  const mrt_conv_options *o = c->options;
+  bool rounds = o->compute != MRT_DTYPE_COUNT && mrt_is_narrow(o->compute);
+  return !rounds && c->in[0].type.dtype == MRT_REAL &&
+         c->in[1].type.dtype == MRT_REAL && c->out[0].type.dtype == MRT_REAL;
 }
 
 static inline bool is_strided(const mrt_call *c) {
@@ -39,12 +44,21 @@ static inline bool is_point(const mrt_call *c) {
          o->padding.at[0] == 0 && o->padding.at[1] == 0;
 }
 
+/* One product, of x where it lies, that is dw. */
+static inline bool is_one_product(const mrt_call *c) {
+  const mrt_conv_options *o = c->options;
+  const mrt_type *w = &c->out[0].type;
+  return w->dims[2] == 1 && w->dims[3] == 1 && !is_strided(c) &&
+         o->padding.at[0] == 0 && o->padding.at[1] == 0;
+}
+
 static inline bool is_products_dw(const mrt_call *c) {
   enum { MOST_TAPS = 25 };
   const mrt_type *w = &c->out[0].type;
   int64_t taps = w->dims[2] * w->dims[3];
-  return products_serve(c, w) && taps > 0 && taps <= MOST_TAPS &&
-         (taps == 1 || is_strided(c));
+  bool several = are_reals(c) && taps > 0 && taps <= MOST_TAPS &&
+                 (taps == 1 || is_strided(c));
+  return products_serve(c, w) && (is_one_product(c) || several);
 }
 
 #define mrt_point_bytes       MRT_CPU(point_bytes)

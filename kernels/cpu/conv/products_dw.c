@@ -27,8 +27,9 @@ typedef struct products_dw {
   int64_t C, O, taps, places; /* of y */
   int64_t some;               /* places at a time */
   bool in_place;              /* x is read where it lies, dw is the sums */
-  const real *x, *dy;
-  real *dw;
+  mrt_matrix x, dy;           /* [places, C], [O, places] */
+  mrt_dtype compute, dtype;
+  void *dw;
   /* of this run */
   real *copies, *sums; /* [taps][some][C], [taps][count][C] */
   char *products;
@@ -48,11 +49,12 @@ static products_dw products_of(const mrt_call *call) {
                     .O = w->dims[0],
                     .taps = taps,
                     .places = mrt_rows(&call->in[1]),
-                    .x = call->in[0].data,
-                    .dy = call->in[1].data,
+                    .x = { call->in[0].data, C, 1, x->dtype },
+                    .dy = { call->in[1].data, 1, w->dims[0], dy->dtype },
+                    .compute = o->compute,
+                    .dtype = w->dtype,
                     .dw = call->out[0].data };
-  bool padded = p.h.padding > 0 || p.w.padding > 0;
-  p.in_place = taps == 1 && !is_strided(call) && !padded;
+  p.in_place = is_one_product(call);
   int64_t some = least(most(FEWEST, COPIED / (taps * C) / 8 * 8), MOST);
   p.some = p.in_place ? p.places : least(some, p.places);
   return p;
@@ -67,13 +69,13 @@ static mrt_gemm product_of(const products_dw *p, int64_t k) {
   return (mrt_gemm){ .m = p->count,
                      .n = p->C,
                      .k = k,
-                     .a = { NULL, 1, p->O, MRT_REAL },
-                     .b = { NULL, p->C, 1, MRT_REAL },
-                     .compute = MRT_DTYPE_COUNT,
+                     .a = p->dy,
+                     .b = p->x,
+                     .compute = p->compute,
                      .accumulate = MRT_DTYPE_COUNT,
                      .row = p->C,
                      .col = 1,
-                     .dtype = MRT_REAL,
+                     .dtype = p->dtype,
                      .add = !p->in_place };
 }
 
@@ -102,7 +104,7 @@ static const real *read_by(const products_dw *p, int64_t i, int64_t tap) {
   row += tap / p->w.kernel * p->h.dilation;
   column += tap % p->w.kernel * p->w.dilation;
   if (row < 0 || row >= p->h.x || column < 0 || column >= p->w.x) return NULL;
-  return p->x + ((n * p->h.x + row) * p->w.x + column) * p->C;
+  return mrt_matrix_at(&p->x, (n * p->h.x + row) * p->w.x + column, 0);
 }
 
 static void copy_places(const mrt_call *call, const void *shared, int part,
@@ -134,9 +136,12 @@ static void add_products(const mrt_call *call, const void *shared, int part,
   for (int64_t i = from; i < to; i++) {
     int64_t tap = i / cuts;
     mrt_gemm g = product_of(p, p->length);
-    g.a.data = p->dy + p->first * p->O + p->from;
-    g.b.data = p->in_place ? p->x : p->copies + tap * p->some * p->C;
-    g.c = p->in_place ? p->dw : p->sums + tap * p->count * p->C;
+    g.a.data = mrt_matrix_at(&p->dy, p->from, p->first);
+    g.c = p->dw;
+    if (!p->in_place) {
+      g.b.data = p->copies + tap * p->some * p->C;
+      g.c = p->sums + tap * p->count * p->C;
+    }
     mrt_gemm piece = mrt_gemm_part(&g, (int)(i % cuts), cuts);
     mrt_gemm_run(&piece, p->products + (size_t)part * p->bytes);
   }
@@ -149,7 +154,7 @@ static void store_sums(const mrt_call *call, const void *shared, int part,
   (void)call;
   mrt_share(p->count, part, parts, &from, &to);
   for (int64_t o = from; o < to; o++) {
-    real *dw = p->dw + (p->from + o) * C * taps;
+    real *dw = (real *)p->dw + (p->from + o) * C * taps;
     for (int64_t tap = 0; tap < taps; tap++) {
       const real *sums = p->sums + (tap * p->count + o) * C;
       for (int64_t c = 0; c < C; c++) dw[c * taps + tap] = sums[c];

@@ -8,16 +8,20 @@
  * Tiles at a time are few enough for the caches: 256 of 64 channels are a MiB.
  *
  * SPDX-License-Identifier: MIT */
-#include "conv/winograd_tiles.h"
+#include "cpu.h"
 
 #ifndef MRT_F64
+#include "conv/winograd_tiles.h"
 
 typedef struct winograd {
   image x;
   tile_grid t;
-  real *y;
+  void *y;
+  bool y_halves, w_halves; /* bf16 */
+  bool rounds;             /* weights to bf16 */
   int64_t y_h, y_w, y_c;
-  const real *weights, *bias;
+  const void *weights;
+  const real *bias;
   int64_t w_in, w_out; /* strides of the weights: channels of x, of y */
   bool turned;         /* the kernel's last place first */
   int64_t some;        /* tiles at a time */
@@ -34,7 +38,11 @@ static winograd winograd_of(const mrt_call *call, bool back) {
   const int64_t *x = call->in[0].type.dims, *y = call->out[0].type.dims;
   const int64_t *p = o->padding.at, C = call->in[1].type.dims[1];
   winograd w = {
-    .x = { call->in[0].data, x[1], x[2], x[3] },
+    .x = { call->in[0].data, x[1], x[2], x[3],
+           call->in[0].type.dtype == MRT_bf16 },
+    .y_halves = call->out[0].type.dtype == MRT_bf16,
+    .w_halves = call->in[1].type.dtype == MRT_bf16,
+    .rounds = o->compute == MRT_bf16,
     .t = { y[0], ceil_div(y[1], 2), ceil_div(y[2], 2), back ? 2 - p[0] : p[0],
            back ? 2 - p[1] : p[1] },
     .y = call->out[0].data,
@@ -104,13 +112,20 @@ INLINED void turn_kernel(const vec g[3], vec to[4]) {
   to[0] = g[0], to[1] = sum + middle, to[2] = sum - middle, to[3] = g[2];
 }
 
+static inline real weight_at(const winograd *w, int64_t i) {
+  const void *p = value_at(w->weights, w->w_halves, i);
+  if (w->w_halves) return bf16_to_float(*(const uint16_t *)p);
+  real x = *(const real *)p;
+  return w->rounds ? bf16_to_float(float_to_bf16(x)) : x;
+}
+
 /* G g G' of LANES channels of y, to the planes. */
-static void transform_kernel(const winograd *w, const real *from, int64_t plane,
+static void transform_kernel(const winograd *w, int64_t from, int64_t plane,
                              real *to) {
   real taps[9][LANES];
   for (int l = 0; l < LANES; l++)
     for (int i = 0; i < 9; i++)
-      taps[w->turned ? 8 - i : i][l] = from[l * w->w_out + i];
+      taps[w->turned ? 8 - i : i][l] = weight_at(w, from + l * w->w_out + i);
   vec half[3][4]; /* by column */
   for (int j = 0; j < 3; j++) {
     vec g[3];
@@ -132,8 +147,8 @@ static void transform_kernels(const mrt_call *call, const void *shared,
   mrt_share(w->x.c, part, parts, &from, &to);
   for (int64_t j = 0; j < w->count; j += LANES)
     for (int64_t i = from; i < to; i++)
-      transform_kernel(w, w->weights + i * w->w_in + (w->from + j) * w->w_out,
-                       plane, w->kernels + i * w->count + j);
+      transform_kernel(w, i * w->w_in + (w->from + j) * w->w_out, plane,
+                       w->kernels + i * w->count + j);
 }
 
 /* ---- tiles --------------------------------------------------------------- */
@@ -144,13 +159,17 @@ INLINED void turn_sums(const vec m[4], vec to[2]) {
   to[1] = m[1] - m[2] - m[3];
 }
 
+INLINED void store_place(bool halves, const winograd *w, int64_t i, vec x) {
+  store_values(halves, (char *)w->y + i * (halves ? 2 : (int)sizeof(real)), x);
+}
+
 /* A' m A of tile `i`, to its places of y. */
-static void transform_sums(const winograd *w, const real *sums, int64_t plane,
-                           int64_t i) {
+INLINED void transform_sums(bool halves, const winograd *w, const real *sums,
+                            int64_t plane, int64_t i) {
   const tile_grid *t = &w->t;
   int64_t n = i / (t->tall * t->wide), r = i / t->wide % t->tall;
   int64_t row = 2 * r, column = 2 * (i % t->wide);
-  real *y = w->y + ((n * w->y_h + row) * w->y_w + column) * w->y_c + w->from;
+  int64_t y = ((n * w->y_h + row) * w->y_w + column) * w->y_c + w->from;
   bool below = row + 1 < w->y_h, beside = column + 1 < w->y_w;
   for (int64_t c = 0; c < w->count; c += LANES) {
     vec half[4][2], out[2][2]; /* half: by column */
@@ -169,10 +188,11 @@ static void transform_sums(const winograd *w, const real *sums, int64_t plane,
       turn_sums(m, out[a]);
       out[a][0] += bias, out[a][1] += bias;
     }
-    vec_store(y + c, out[0][0]);
-    if (beside) vec_store(y + w->y_c + c, out[0][1]);
-    if (below) vec_store(y + w->y_w * w->y_c + c, out[1][0]);
-    if (below && beside) vec_store(y + (w->y_w + 1) * w->y_c + c, out[1][1]);
+    store_place(halves, w, y + c, out[0][0]);
+    if (beside) store_place(halves, w, y + w->y_c + c, out[0][1]);
+    if (below) store_place(halves, w, y + w->y_w * w->y_c + c, out[1][0]);
+    if (below && beside)
+      store_place(halves, w, y + (w->y_w + 1) * w->y_c + c, out[1][1]);
   }
 }
 
@@ -183,7 +203,7 @@ static void run_tiles(const winograd *w, const winograd_work *room,
   for (int64_t i = 0; i < m; i++) {
     patch p;
     find_patch(&w->x, &w->t, first + i, 4, &p);
-    transform_input(&p, w->x.c, in, room->input + i * w->x.c);
+    transform_input(&w->x, &p, in, room->input + i * w->x.c);
   }
   mrt_gemm g = product_of(w, m, w->count);
   for (int p = 0; p < PLANES; p++) {
@@ -193,7 +213,10 @@ static void run_tiles(const winograd *w, const winograd_work *room,
     mrt_gemm_run(&g, room->product);
   }
   for (int64_t i = 0; i < m; i++)
-    transform_sums(w, room->sums + i * w->count, out, first + i);
+    if (w->y_halves)
+      transform_sums(true, w, room->sums + i * w->count, out, first + i);
+    else
+      transform_sums(false, w, room->sums + i * w->count, out, first + i);
 }
 
 static void run_part(const mrt_call *call, const void *shared, int part,

@@ -10,16 +10,18 @@
  * depend on the shape alone: the bits do not depend on the threads.
  *
  * SPDX-License-Identifier: MIT */
-#include "conv/winograd_tiles.h"
+#include "cpu.h"
 
 #ifndef MRT_F64
+#include "conv/winograd_tiles.h"
 
 typedef struct winograd_dw {
   image x, dy;
   tile_grid at_x, at_dy;
-  real *dw;
-  int64_t some;  /* tiles at a time */
-  int64_t split; /* parts of each of the 16 products, by rows */
+  void *dw;
+  bool dw_halves; /* bf16 */
+  int64_t some;   /* tiles at a time */
+  int64_t split;  /* parts of each of the 16 products, by rows */
   /* of this run */
   real *input, *output, *sums;
   char *products;
@@ -33,11 +35,14 @@ static winograd_dw winograd_of(const mrt_call *call) {
   const int64_t *x = call->in[0].type.dims, *dy = call->in[1].type.dims;
   int64_t tall = ceil_div(dy[1], 2), wide = ceil_div(dy[2], 2);
   winograd_dw w = {
-    .x = { call->in[0].data, x[1], x[2], x[3] },
-    .dy = { call->in[1].data, dy[1], dy[2], dy[3] },
+    .x = { call->in[0].data, x[1], x[2], x[3],
+           call->in[0].type.dtype == MRT_bf16 },
+    .dy = { call->in[1].data, dy[1], dy[2], dy[3],
+            call->in[1].type.dtype == MRT_bf16 },
     .at_x = { x[0], tall, wide, o->padding.at[0], o->padding.at[1] },
     .at_dy = { x[0], tall, wide, 0, 0 },
     .dw = call->out[0].data,
+    .dw_halves = call->out[0].type.dtype == MRT_bf16,
     .split = ceil_div(call->threads, PLANES),
   };
   int64_t some = least(most(128, 32768 / w.x.c / 8 * 8), 384);
@@ -87,14 +92,14 @@ INLINED void turn_output(vec a, vec b, vec to[4]) {
 }
 
 /* A dy A' of a tile's channels, to the planes. */
-static void transform_output(const patch *p, int64_t first, int64_t channels,
-                             int64_t plane, real *to) {
+INLINED void transform_output(bool halves, const patch *p, int64_t first,
+                              int64_t channels, int64_t plane, real *to) {
   for (int64_t c = 0; c < channels; c += LANES) {
     vec half[2][4]; /* by column */
 #pragma GCC unroll 2
     for (int j = 0; j < 2; j++)
-      turn_output(load_place(p, j, first + c), load_place(p, 2 + j, first + c),
-                  half[j]);
+      turn_output(load_place(halves, p, j, first + c),
+                  load_place(halves, p, 2 + j, first + c), half[j]);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
       vec row[4];
@@ -115,11 +120,15 @@ static void transform_tiles(const mrt_call *call, const void *shared, int part,
   for (int64_t i = from; i < to; i++) {
     patch p;
     find_patch(&w->x, &w->at_x, w->first + i, 4, &p);
-    transform_input(&p, w->x.c, plane_of(w->some, w->x.c),
+    transform_input(&w->x, &p, plane_of(w->some, w->x.c),
                     w->input + i * w->x.c);
     find_patch(&w->dy, &w->at_dy, w->first + i, 2, &p);
-    transform_output(&p, w->from, w->count, plane_of(w->some, w->count),
-                     w->output + i * w->count);
+    int64_t plane = plane_of(w->some, w->count);
+    real *output = w->output + i * w->count;
+    if (w->dy.halves)
+      transform_output(true, &p, w->from, w->count, plane, output);
+    else
+      transform_output(false, &p, w->from, w->count, plane, output);
   }
 }
 
@@ -148,8 +157,9 @@ INLINED void turn_back(const vec m[4], vec to[3]) {
   to[0] = m[0] + sum, to[1] = (m[1] - m[2]) * REAL(0.5), to[2] = sum + m[3];
 }
 
-/* G' m G of LANES channels of x. */
-static void transform_sums(const real *sums, int64_t plane, real *to) {
+/* G' m G of LANES channels of x, to dw from element `to` on. */
+static void transform_sums(const winograd_dw *w, const real *sums,
+                           int64_t plane, int64_t to) {
   real taps[9][LANES];
   vec half[4][3]; /* by column */
   for (int j = 0; j < 4; j++) {
@@ -163,7 +173,11 @@ static void transform_sums(const real *sums, int64_t plane, real *to) {
     for (int j = 0; j < 3; j++) vec_store(taps[i * 3 + j], row[j]);
   }
   for (int l = 0; l < LANES; l++)
-    for (int i = 0; i < 9; i++) to[l * 9 + i] = taps[i][l];
+    for (int i = 0; i < 9; i++, to++)
+      if (w->dw_halves)
+        ((uint16_t *)w->dw)[to] = float_to_bf16(taps[i][l]);
+      else
+        ((real *)w->dw)[to] = taps[i][l];
 }
 
 static void store_sums(const mrt_call *call, const void *shared, int part,
@@ -174,8 +188,8 @@ static void store_sums(const mrt_call *call, const void *shared, int part,
   mrt_share(w->count, part, parts, &from, &to);
   for (int64_t o = from; o < to; o++)
     for (int64_t c = 0; c < C; c += LANES)
-      transform_sums(w->sums + o * C + c, plane_of(w->count, C),
-                     w->dw + ((w->from + o) * C + c) * 9);
+      transform_sums(w, w->sums + o * C + c, plane_of(w->count, C),
+                     ((w->from + o) * C + c) * 9);
 }
 
 void mrt_winograd_dw_run(const mrt_call *call) {

@@ -7,6 +7,7 @@
 #ifndef MRT_CONV_WINOGRAD_TILES_H
 #define MRT_CONV_WINOGRAD_TILES_H
 
+#include "base/narrow.h"
 #include "conv/tile.h"
 #include "conv/winograd.h"
 #include "gemm/gemm.h"
@@ -22,24 +23,55 @@ static inline int64_t plane_of(int64_t rows, int64_t columns) {
   return rows * columns + APART;
 }
 
+/* LANES values of bf16. */
+typedef uint16_t half_vec
+    __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+typedef uint32_t bits_vec __attribute__((vector_size(LANES * 4)));
+
+static inline vec widen(const void *p) {
+  bits_vec u = __builtin_convertvector(*(const half_vec *)p, bits_vec);
+  return (vec)(u << 16);
+}
+static inline void narrow(void *p, vec x) {
+  bits_vec u = (bits_vec)x, even = u + 0x7fff + (u >> 16 & 1);
+  bits_vec nan = (bits_vec)((u & 0x7fffffff) > 0x7f800000);
+  bits_vec to = ((u | 0x400000) & nan) | (even & ~nan);
+  *(half_vec *)p = __builtin_convertvector(to >> 16, half_vec);
+}
+
+/* Value i of reals, or of bf16. */
+static inline const void *value_at(const void *data, bool halves, int64_t i) {
+  return (const char *)data + (halves ? 2 * i : (int64_t)sizeof(real) * i);
+}
+INLINED vec load_values(bool halves, const void *p) {
+  return halves ? widen(p) : vec_load(p);
+}
+INLINED void store_values(bool halves, void *p, vec x) {
+  if (halves)
+    narrow(p, x);
+  else
+    vec_store(p, x);
+}
+
 /* Channels of one place of each of `side` x `side`, rows first; outside of the
  * image, zeros. */
 typedef struct patch {
-  const real *at[16];
+  const void *at[16];
   int64_t moves[16]; /* -1, or 0: the channels are the same zeros */
 } patch;
 
 static const real no_channels[LANES];
 
-static inline vec load_place(const patch *p, int i, int64_t c) {
-  return vec_load(p->at[i] + (c & p->moves[i]));
+INLINED vec load_place(bool halves, const patch *p, int i, int64_t c) {
+  return load_values(halves, value_at(p->at[i], halves, c & p->moves[i]));
 }
 
 /* An image's height, width and channels; tiles [0, tall x wide) of each cover
  * the other image, two places apart. */
 typedef struct image {
-  const real *data;
+  const void *data;
   int64_t h, w, c;
+  bool halves; /* bf16 */
 } image;
 typedef struct tile_grid {
   int64_t images, tall, wide;
@@ -59,9 +91,9 @@ static inline void find_patch(const image *x, const tile_grid *t, int64_t i,
     for (int b = 0; b < side; b++) {
       int64_t row = top + a, column = left + b;
       bool in = row >= 0 && row < x->h && column >= 0 && column < x->w;
+      int64_t place = (n * x->h + row) * x->w + column;
       to->at[a * side + b] =
-          in ? x->data + ((n * x->h + row) * x->w + column) * x->c
-             : no_channels;
+          in ? value_at(x->data, x->halves, place * x->c) : no_channels;
       to->moves[a * side + b] = in ? -1 : 0;
     }
 }
@@ -72,15 +104,14 @@ INLINED void turn_input(vec v[4]) {
   v[0] = a, v[1] = b, v[2] = c, v[3] = d;
 }
 
-/* B' d B of a tile's channels, to the planes. */
-static inline void transform_input(const patch *p, int64_t channels,
-                                   int64_t plane, real *to) {
+INLINED void transform_values(bool halves, const patch *p, int64_t channels,
+                              int64_t plane, real *to) {
   for (int64_t c = 0; c < channels; c += LANES) {
     vec d[4][4]; /* by column */
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; i++) d[j][i] = load_place(p, i * 4 + j, c);
+      for (int i = 0; i < 4; i++) d[j][i] = load_place(halves, p, i * 4 + j, c);
       turn_input(d[j]);
     }
 #pragma GCC unroll 4
@@ -92,6 +123,15 @@ static inline void transform_input(const patch *p, int64_t channels,
         vec_store(to + (i * 4 + j) * plane + c, row[j]);
     }
   }
+}
+
+/* B' d B of a tile's channels, to the planes. */
+static inline void transform_input(const image *x, const patch *p,
+                                   int64_t plane, real *to) {
+  if (x->halves)
+    transform_values(true, p, x->c, plane, to);
+  else
+    transform_values(false, p, x->c, plane, to);
 }
 
 #endif
