@@ -11,10 +11,15 @@
 
 #ifndef MRT_F64
 
+/* The values of few channels are soon multiplied, but long in being paired. */
+enum { FEW_TO_PAIR = 8 };
+
 static void set_operands(const mrt_call *call, dw_conv *c) {
-  c->with = operands_of(call);
-  c->with.b = operand_of(call, 1, c->with.each > 1);
-  c->mixed = is_mixed(call);
+  mrt_call of = *call;
+  if (c->k < FEW_TO_PAIR) of.dots = false;
+  c->with = operands_of(&of);
+  c->with.b = operand_of(&of, 1, c->with.each > 1);
+  c->mixed = is_mixed(&of);
 }
 
 /* n values of one place, or of two. */
@@ -58,10 +63,41 @@ static void copy_units(const dw_conv *c, const chunk *of, const dw_tile *t,
   }
 }
 
+/* Room for `count` units at rows `dy` on of the block, behind the others. */
+static void add_copied(const dw_work *w, int *copied, const real *to,
+                       int64_t dy, int64_t count) {
+  stretch *before = *copied ? &w->copied[*copied - 1] : NULL;
+  if (before && before->dy + before->count == dy)
+    before->count += count;
+  else
+    w->copied[(*copied)++] = (stretch){ (const char *)to, dy, count };
+}
+
+/* The same where units are single values: whole stretches. */
+static int copy_singles(const dw_conv *c, int64_t k, int64_t n, int count,
+                        const dw_work *w) {
+  int64_t step = c->w.stride * c->x_c * c->x_bytes;
+  bool together = step == n * c->x_bytes;
+  reader x = c->with.a;
+  real *to = w->reads;
+  int copied = 0;
+  for (int i = 0; i < count; i++) {
+    const stretch *s = &w->stretches[i];
+    int64_t runs = together ? 1 : s->count, run = s->count / runs * n;
+    add_copied(w, &copied, to, s->dy, s->count);
+    for (int64_t p = 0; p < runs; p++, to += run) {
+      x.data = s->x + p * step + k * c->x_bytes;
+      read_values(&x, to, 0, 0, 1, run);
+    }
+  }
+  return copied;
+}
+
 /* The stretches of a tap as units of channels [k, k + n); how many they are
  * then. */
 static int copy_reads(const dw_conv *c, int64_t k, int64_t n, int count,
                       const dw_work *w) {
+  if (c->with.each == 1) return copy_singles(c, k, n, count, w);
   const char *at[PLACES + 1] = { 0 };
   int64_t step = c->w.stride * c->x_c * c->x_bytes;
   for (int i = 0; i < count; i++) {
@@ -75,11 +111,7 @@ static int copy_reads(const dw_conv *c, int64_t k, int64_t n, int count,
     const char *a = at[q * each], *b = each > 1 ? at[q * each + 1] : NULL;
     if (!a && !b) continue;
     read_places(&c->with.a, a, b, to, n);
-    stretch *before = copied ? &w->copied[copied - 1] : NULL;
-    if (before && before->dy + before->count == q)
-      before->count++;
-    else
-      w->copied[copied++] = (stretch){ (const char *)to, q, 1 };
+    add_copied(w, &copied, to, q, 1);
     to += n;
   }
   return copied;
