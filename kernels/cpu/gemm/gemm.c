@@ -155,6 +155,14 @@ static void run_block(const mrt_gemm *g, gemm_block b, int64_t i, int64_t mc,
     }
 }
 
+/* A strip of b that one block of rows reads is not read again once it has been
+ * multiplied: few of them stay in the first cache, where all would be written to
+ * the memory behind.  Rows that must be packed themselves want many. */
+static int64_t columns_at_once(const mrt_gemm *g) {
+  bool one = g->m <= M_BLOCK && plain_rows(g, g->m) == g->m;
+  return one ? 2 * COLS : n_block(g->m);
+}
+
 void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   if (g->m == 0 || g->n == 0) return;
 #ifndef MRT_F64
@@ -183,12 +191,12 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
     if (!g->add) clear(g);
     return;
   }
-  int64_t step = k_block(g->k);
+  int64_t step = k_block(g->k), width = columns_at_once(g);
   real *pa = scratch, *pb = pa + a_reals(g->m, step);
-  for (int64_t j = 0; j < g->n; j += n_block(g->m))
+  for (int64_t j = 0; j < g->n; j += width)
     for (int64_t p = 0; p < g->k; p += step) {
       gemm_block b = { p, least(step, g->k - p), j,
-                       least(n_block(g->m), g->n - j) };
+                       least(width, g->n - j) };
       int64_t fresh = fresh_columns(g, b.nc);
       pack(pb + fresh * b.kc, COLS, LANES, b_at(g, p, j + fresh), g->b.col,
            g->b.row, b.kc, b.nc - fresh);
