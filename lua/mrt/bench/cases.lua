@@ -1,12 +1,13 @@
 --- cases.lua -- the training steps that benchmarks time.
 --
--- Each case returns step, arguments...: a compiled step and what to call it
--- with.  Sizes and optimizers are those of common public examples, so that the
--- same step can be timed elsewhere.
+-- Each case returns step, x, y, params: a compiled step, what to call it with, and the
+-- parameters that it trains.  Sizes and optimizers are those of common public examples,
+-- so that the same step can be timed elsewhere: torch_models.py has the other side.
 --
 -- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
+local heldout = require "mrt.bench.heldout"
 local nn, optim = mrt.nn, mrt.optim
 
 local models = {}
@@ -40,7 +41,7 @@ function models.gpt(name, options)
   end, options)
   local x, y = ids(vocab, { batch, length }), ids(vocab, { batch, length })
   mrt.eval(x, y)
-  return step, x, y
+  return step, x, y, params
 end
 
 -- The step of a classifier: mean cross entropy of logits `[..., classes]`.
@@ -61,7 +62,7 @@ function models.mlp(_, options)
   local step = classifier(model, params, opt, 10, options)
   local x, y = mrt.randn(128, 784), ids(10, { 128 })
   mrt.eval(x, y)
-  return step, x, y
+  return step, x, y, params
 end
 
 --- ResNet-18 in its form for 32x32 images, SGD with momentum, batch 64.
@@ -72,7 +73,7 @@ function models.resnet18(_, options)
   local step = classifier(model, params, opt, 10, options)
   local x, y = mrt.randn(64, 3, 32, 32), ids(10, { 64 })
   mrt.eval(x, y)
-  return step, x, y
+  return step, x, y, params
 end
 
 --- A language model of characters: two LSTM layers 512 wide, 64 steps of 32 rows, Adam.
@@ -88,7 +89,7 @@ function models.lstm(_, options)
   local step = classifier(model, params, opt, 65, options)
   local x, y = ids(65, { 32, 64 }), ids(65, { 32, 64 })
   mrt.eval(x, y)
-  return step, x, y
+  return step, x, y, params
 end
 
 local LONG <const>, CHUNK <const> = 1024, 16 -- steps; of one loss
@@ -116,7 +117,16 @@ function models.lstm_long(_, options)
     opt:step(mrt.grad(sum, params))
     return sum
   end, options)
-  return step, mrt.zeros(LONG, 64, 50), ids(5000, { LONG, 64 })
+  return step, mrt.zeros(LONG, 64, 50), ids(5000, { LONG, 64 }), params
+end
+
+--- A case of heldout.lua.
+function models.held_out(name, options)
+  local model, classes, optimizer, x, y, forward = heldout[name]()
+  local params = model:parameters()
+  local step = classifier(forward or model, params, optimizer(params), classes, options)
+  mrt.eval(x, y)
+  return step, x, y, params
 end
 
 local others = { mlp = models.mlp, resnet18 = models.resnet18, lstm = models.lstm,
@@ -124,9 +134,18 @@ local others = { mlp = models.mlp, resnet18 = models.resnet18, lstm = models.lst
 
 models.names = { "mlp", "gpt-small", "gpt", "gpt2" }
 
+--- Names for several cases, as `mrt bench step --cases` takes them.
+models.groups = {
+  usual = { "mlp", "gpt-small", "gpt", "gpt2", "resnet18", "lstm" },
+  ["held-out"] = { "unet", "vit", "mobilenet", "llama", "bert", "vgg" },
+}
+
+--- Those whose time is convolutions of images.
+models.convolutional = { resnet18 = true, unet = true, mobilenet = true, vgg = true }
+
 --- The step of any name above.
 function models.make(name, options)
-  local make = gpts[name] and models.gpt or others[name]
+  local make = gpts[name] and models.gpt or heldout[name] and models.held_out or others[name]
   if make then return make(name, options) end
   error("no model '" .. tostring(name) .. "'", 0)
 end
