@@ -1,30 +1,40 @@
 --- mrt bench step -- training steps: time and memory, beside PyTorch
 --
 --     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
---                    [--precision bf16] [--beside N]
---                    [--python PROGRAM | --against "COMMAND {case}"]
+--                    [--precision bf16] [--beside N] [--peaks]
+--                    [--peers eager,fused,...] [--python PROGRAM]
+--                    [--against "COMMAND {case}"]
 --
--- Each measurement is a process of its own: a few steps to warm up, then steps
--- for S seconds, of which it reports the median and the process's growth.  The
--- other side is torch_step.py where PROGRAM (default python3) has PyTorch, or
--- any command that prints one line of JSON with ms_med and rss_growth_MB.  Both
--- run in turn, N rounds; the table shows medians over rounds and their ratio.
--- --cpu counts processor time, for one thread on a machine with much else to do.
--- --beside measures alone and beside N busy loops, in turn.
--- --precision names a policy (f32, bf16, f16, fp8); PyTorch has its autocast around
--- forward pass and loss, of bf16 or f16.
+-- Each measurement is a process of its own: a few steps to warm up, then steps for S
+-- seconds, of which it reports the least and the process's growth.  Peers are ways to
+-- take the same step in PyTorch, where PROGRAM (default python3) has it (torch_step.py):
+-- eager; fused, with the optimizer's fused kernel; compile, that by torch.compile;
+-- channels-last, of convolutions, and compile-channels-last.  Or, with --against, any
+-- command that prints one line of JSON with ms_min (or ms_med) and rss_growth_MB: the
+-- build before is "BUILD/mrt bench step --measure {case}".
+--
+-- All run in turn, N rounds.  The table has the least of all rounds, the ratio to the
+-- quickest peer (*), growths, ours and the least of the peers', and the geometric means of
+-- the ratios.  Where parameters are not as many as a peer's, nothing is compared.
+--
+-- --cases takes names of cases.lua and heldout.lua and groups of them: usual (the
+-- default), held-out, all.  --cpu counts processor time, for one thread on a machine with
+-- much else to do.  --beside measures alone and beside N busy loops, in turn; it shows
+-- medians.  --precision names a policy (f32, bf16, f16, fp8); PyTorch has its autocast
+-- around forward pass and loss, of bf16 or f16.  --peaks measures this machine's roofs
+-- instead of peers, and says how much of them each case reaches (peaks.lua).
 --
 -- SPDX-License-Identifier: MIT
 
-local core = require "mrt.core"
+local arguments = require "mrt.cli.arguments"
 local busy = require "mrt.bench.busy"
+local core = require "mrt.core"
+local describe = require "mrt.util.describe"
+local peers = require "mrt.bench.peers"
 
 local function status(key)
-  local file = io.open "/proc/self/status"
-  if not file then return 0 end
-  local kb = file:read("a"):match(key .. ":%s*(%d+)")
-  file:close()
-  return (tonumber(kb) or 0) / 1024
+  local file <close> = io.open "/proc/self/status"
+  return file and (tonumber(file:read("a"):match(key .. ":%s*(%d+)")) or 0) / 1024 or 0
 end
 
 local function median(list)
@@ -32,16 +42,10 @@ local function median(list)
   return list[(#list + 1) // 2]
 end
 
--- One case in this process; prints one line of JSON.
-local function measure(case, o)
-  local mrt = require "mrt"
-  local models = require "mrt.bench.cases"
-  local base = status "VmRSS"
-  local policy = mrt.policy.precision[o.precision]
-  local step, x, y = models.make(case, { precision = policy() })
-  local began = core.clock()
-  local plan = step:plan(x, y)
-  local planning = core.clock() - began
+-- ---- one case in this process ------------------------------------------------------
+
+-- Seconds of steps, the least first.
+local function times_of(o, step, x, y)
   for _ = 1, 3 do step(x, y):item() end
   local clock = o.cpu and os.clock or core.clock
   local times, first = {}, core.clock()
@@ -50,136 +54,228 @@ local function measure(case, o)
     step(x, y):item()
     times[#times + 1] = clock() - before
   until #times >= 5 and core.clock() - first >= o.seconds
+  table.sort(times)
+  return times
+end
+
+local function count(params)
+  local sum = 0
+  for _, p in ipairs(params) do sum = sum + p:numel() end
+  return sum
+end
+
+-- Prints one line of JSON.
+local function measure(case, o)
+  local mrt = require "mrt"
+  local models = require "mrt.bench.cases"
+  local base = status "VmRSS"
+  local policy = mrt.policy.precision[o.precision]
+  local step, x, y, params = models.make(case, { precision = policy() })
+  local began = core.clock()
+  local plan = step:plan(x, y)
+  local planning = core.clock() - began
+  local times = times_of(o, step, x, y)
   io.write(('{"case": "%s", "ms_med": %.3f, "ms_min": %.3f, "steps": %d, '
-    .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, '
+    .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, "params": %d, '
     .. '"gflop": %.3f, "rss_growth_MB": %.1f}\n')
     :format(case, median(times) * 1e3, times[1] * 1e3, #times, planning * 1e3,
-      plan.peak, plan.inputs, mrt.memory().peak, plan.flops / 1e9,
+      plan.peak, plan.inputs, mrt.memory().peak, count(params), plan.flops / 1e9,
       status "VmHWM" - base))
 end
 
--- The command that measures a case in PyTorch; nil where there is none.
-local function torch_command(python, o)
-  local probe = os.execute(("'%s' -c 'import torch' 2>/dev/null"):format(python))
-  if not probe or o.precision == "fp8" then return nil end
-  local script = package.searchpath("mrt.bench.step", package.path)
-    :gsub("step%.lua$", "torch_step.py")
-  return ("'%s' '%s' {case} --threads %d --precision %s%s"):format(python, script,
-    core.info().threads, o.precision, o.cpu and " --cpu" or "")
+-- ---- beside the peers --------------------------------------------------------------
+
+local function ours(case, o)
+  local command = ('"%s" bench step --measure %s --precision %s --seconds %g%s')
+    :format(arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
+  return peers.run(command) or error("no measurement from: " .. command, 0)
 end
 
-local function field(line, name)
-  return tonumber(line:match('"' .. name .. '": ([%d.e+-]+)'))
+-- The least of some results' field; nil: none has it.
+local function least(results, name, other)
+  local value
+  for _, r in ipairs(results) do
+    local one = r[name] or other and r[other]
+    if one and (not value or one < value) then value = one end
+  end
+  return value
 end
 
--- Run a command and read its line of JSON.
-local function ask(command)
-  local pipe = assert(io.popen(command))
-  local text = pipe:read "a"
-  pipe:close()
-  local line = text:match "({[^\n]*})"
-  if not line then error("no measurement from: " .. command, 0) end
-  return line
+local function ratio(a, b) return a and b and ("%.2fx"):format(a / b) or "-" end
+
+-- Four digits or so, in seven places.
+local function number(x)
+  return not x and "-" or (x < 100 and "%.2f" or "%.1f"):format(x)
 end
 
-local function command_of(case, o)
-  return ('"%s" bench step --measure %s --precision %s --seconds %g%s'):format(
-    arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
-end
-
+-- Our results of a case and, by peer, those of the peers.
 local function collect(case, o)
-  local ours, theirs = {}, {}
-  local self = command_of(case, o)
-  for round = 1, o.rounds do
-    ours[round] = ask(self)
-    if o.against then
-      theirs[round] = ask((o.against:gsub("{case}", case)))
-    end
-  end
-  return ours, theirs
-end
-
-local function middle(lines, name)
-  local list = {}
-  for i, line in ipairs(lines) do list[i] = field(line, name) end
-  return #list > 0 and median(list) or nil
-end
-
-local function ratio(a, b) return b and ("%.2fx"):format(a / b) or "-" end
-local function number(x, format) return x and format:format(x) or "-" end
-
-local function report(case, ours, theirs)
-  local ms, other = middle(ours, "ms_med"), middle(theirs, "ms_med")
-  local grown = middle(ours, "rss_growth_MB")
-  local other_grown = middle(theirs, "rss_growth_MB")
-    or middle(theirs, "peak_rss_over_base_MB")
-  local peak = middle(ours, "peak") / 2 ^ 20
-  print(("%-10s %9.2f %9s %7s %9.1f %9.1f %9s %7s %8.1f"):format(case, ms,
-    number(other, "%.2f"), ratio(ms, other), peak, grown,
-    number(other_grown, "%.1f"), ratio(grown, other_grown),
-    1e3 * middle(ours, "gflop") / ms))
-end
-
--- Medians of ms alone and beside busy loops, of ours and of the other side.
-local function report_beside(case, o)
-  local sides = { command_of(case, o), o.against and o.against:gsub("{case}", case) }
-  local alone, beside = { {}, {} }, { {}, {} }
+  local own, theirs = {}, {}
+  for i in ipairs(o.list) do theirs[i] = {} end
   for _ = 1, o.rounds do
-    for i, command in ipairs(sides) do
-      table.insert(alone[i], field(ask(command), "ms_med"))
-      table.insert(beside[i], field(busy.beside(o.beside, ask, command), "ms_med"))
+    own[#own + 1] = ours(case, o)
+    for i, peer in ipairs(o.list) do
+      theirs[i][#theirs[i] + 1] = peers.ask(peer, case)
     end
   end
-  local function of(lists, i) return #lists[i] > 0 and median(lists[i]) or nil end
-  print(("%-10s %9.2f %9s %7s %9.2f %9s %7s %12s"):format(case,
-    of(alone, 1), number(of(alone, 2), "%.2f"), ratio(of(alone, 1), of(alone, 2)),
-    of(beside, 1), number(of(beside, 2), "%.2f"), ratio(of(beside, 1), of(beside, 2)),
-    ratio(of(beside, 1), of(alone, 1))))
+  return own, theirs
 end
 
-local precisions = { f32 = "f32", bf16 = "bf16", f16 = "f16", fp8 = "fp8" }
-
-local function word(value) return value end
-
-local kinds = { measure = word, cases = word, against = word, python = word,
-  rounds = tonumber, beside = math.tointeger, seconds = tonumber,
-  precision = function(name) return precisions[name] end }
-
-local function read(args)
-  local o = { rounds = 3, seconds = 5, cases = "mlp,gpt-small,gpt,gpt2,resnet18,lstm",
-    python = "python3", precision = "f32" }
-  local i = 1
-  while i <= #args do
-    local name = args[i]:match "^%-%-(%w+)$"
-    local value = args[i + 1]
-    if name == "cpu" then
-      o.cpu, value, i = true, true, i - 1
-    elseif kinds[name] then
-      o[name] = value and kinds[name](value)
-    else
-      error("mrt bench step: no option " .. args[i], 0)
+-- What keeps a case from being compared; nil: nothing.
+local function difference(own, theirs, list)
+  for i, results in ipairs(theirs) do
+    local params = results[1] and results[1].params
+    if params and params ~= own.params then
+      return ("%d parameters, %d in %s: not compared"):format(own.params, params, list[i].name)
     end
-    if not value or not o[name] then
-      error(("mrt bench step: %s cannot be %s"):format(args[i], tostring(value)), 0)
-    end
-    i = i + 2
   end
-  return o
 end
 
-return function(...)
-  local o = read { ... }
+local function notes(case, problem, list)
+  if problem then print(("  %s: %s"):format(case, problem)) end
+  for _, peer in ipairs(list) do
+    if peer.failed then print(("  %s: %s failed: %s"):format(case, peer.name, peer.failed)) end
+    peer.failed = nil
+  end
+end
+
+local function smaller(a, b) return a and b and math.min(a, b) or a or b end
+
+-- Of all peers: the least times by peer, the least of these, the least growth.
+local function summary(theirs)
+  local times, best, grown = {}, nil, nil
+  for i, results in ipairs(theirs) do
+    times[i] = least(results, "ms_min", "ms_med")
+    best = smaller(best, times[i])
+    grown = smaller(grown, least(results, "rss_growth_MB", "peak_rss_over_base_MB"))
+  end
+  return times, best, grown
+end
+
+-- A row; our ratio to the quickest peer, and of growths to the least.
+local function report(case, o)
+  local own, theirs = collect(case, o)
+  local ms, grown = least(own, "ms_min"), least(own, "rss_growth_MB")
+  local times, best, other_grown = summary(theirs)
+  local row = { ("%-10s %7s"):format(case, number(ms)) }
+  for i in ipairs(o.list) do
+    local mark = best and times[i] == best and "*" or " "
+    row[#row + 1] = (" %7s%s"):format(number(times[i]), mark)
+  end
+  local problem = difference(own[1], theirs, o.list)
+  if problem then best, other_grown = nil, nil end
+  row[#row + 1] = (" %6s %7s %7s %7.1f"):format(ratio(ms, best), number(grown),
+    number(other_grown), 1e3 * own[1].gflop / ms)
+  print(table.concat(row))
+  notes(case, problem, o.list)
+  return best and ms / best, other_grown and grown / other_grown
+end
+
+local function mean(logs) return math.exp(logs.sum / logs.count) end
+
+local function add(logs, x)
+  if x then logs.sum, logs.count = logs.sum + math.log(x), logs.count + 1 end
+end
+
+local function compare(o)
+  local head = { ("%-10s %7s"):format("case, ms", "mrt") }
+  for _, peer in ipairs(o.list) do head[#head + 1] = (" %7s "):format(peer.head) end
+  print(table.concat(head) .. (" %6s %7s %7s %7s"):format("ratio", "MiB", "least", "Gflop/s"))
+  local time, growth = { sum = 0, count = 0 }, { sum = 0, count = 0 }
+  for _, case in ipairs(o.cases) do
+    local t, g = report(case, o)
+    add(time, t)
+    add(growth, g)
+  end
+  if time.count == 0 then return end
+  print(("geometric means of %d: %.2fx the time of the quickest peer%s"):format(time.count,
+    mean(time), growth.count > 0 and (", %.2fx the least growth"):format(mean(growth)) or ""))
+end
+
+-- ---- beside busy loops -------------------------------------------------------------
+
+-- Median over rounds alone and beside loops, of what `measured` returns.
+local function with_loops(o, measured)
+  local alone, beside = {}, {}
+  for _ = 1, o.rounds do
+    local a, b = measured(), busy.beside(o.beside, measured)
+    if not a or not b then return nil end
+    alone[#alone + 1], beside[#beside + 1] = a.ms_med, b.ms_med
+  end
+  return median(alone), median(beside)
+end
+
+local function report_beside(case, o)
+  local alone, beside = with_loops(o, function() return ours(case, o) end)
+  local other, other_beside
+  for _, peer in ipairs(o.list) do
+    local a, b = with_loops(o, function() return peers.ask(peer, case) end)
+    if a then
+      other, other_beside = smaller(other, a), smaller(other_beside, b)
+    end
+  end
+  print(("%-10s %9.2f %9s %7s %9.2f %9s %7s %12s"):format(case, alone, number(other),
+    ratio(alone, other), beside, number(other_beside), ratio(beside, other_beside),
+    ratio(beside, alone)))
+  notes(case, nil, o.list)
+end
+
+local function compare_beside(o)
+  print(("case       ms, alone     other   ratio  beside %d     other   ratio  beside/alone")
+    :format(o.beside))
+  for _, case in ipairs(o.cases) do report_beside(case, o) end
+end
+
+-- ---- the whole ---------------------------------------------------------------------
+
+local function described(o)
+  if o.against then return o.against end
+  local names = {}
+  for i, peer in ipairs(o.list) do
+    names[i] = peer.name .. (peer.head ~= peer.name and " (" .. peer.head .. ")" or "")
+  end
+  return #names > 0 and "PyTorch " .. table.concat(names, ", ") or "none"
+end
+
+-- Names of cases, groups taken apart.
+local function read_cases(text)
+  local models = require "mrt.bench.cases"
+  local groups, names = models.groups, {}
+  for name in text:gmatch "[^,]+" do
+    local list = groups[name] or { name }
+    if name == "all" then
+      list = table.move(groups["held-out"], 1, #groups["held-out"], #groups.usual + 1,
+        { table.unpack(groups.usual) })
+    end
+    table.move(list, 1, #list, #names + 1, names)
+  end
+  return names
+end
+
+local function run(o)
   if o.measure then return measure(o.measure, o) end
   local info = core.info()
-  o.against = o.against or torch_command(o.python, o)
-  print(("%s, %d threads, %s; medians of %d rounds; the other side: %s"):format(
-    info.isa, info.threads, o.precision, o.rounds, o.against or "none"))
-  if o.beside then
-    print(("case       ms, alone     other   ratio  beside %d     other   ratio  beside/alone")
-      :format(o.beside))
-    for case in o.cases:gmatch "[^,]+" do report_beside(case, o) end
-    return
-  end
-  print "case         ms/step     other   ratio  peak MiB    RSS MB     other   ratio  Gflop/s"
-  for case in o.cases:gmatch "[^,]+" do report(case, collect(case, o)) end
+  local about = ("%s, %d threads, %s"):format(info.isa, info.threads, o.precision)
+  o.cases, o.list = o.cases or read_cases "usual", peers.list(o)
+  print(("%s; %s of %s\npeers: %s"):format(about, o.beside and "medians" or "the least",
+    describe.count(o.rounds, "round"), described(o)))
+  local ok, problem = pcall(o.beside and compare_beside or compare, o)
+  peers.close(o.list)
+  if not ok then error(problem, 0) end
 end
+
+return arguments.new {
+  name = "mrt bench step",
+  about = "Training steps: time and memory, beside PyTorch.",
+  { "--cases LIST", "of cases.lua; or usual, held-out, all", read = read_cases },
+  { "--rounds N", "in turn", default = 3, least = 1 },
+  { "--seconds X", "of each measurement", default = 5 },
+  { "--cpu", "processor time" },
+  { "--precision NAME", "a policy", default = "f32", choices = { "f32", "bf16", "f16", "fp8" } },
+  { "--beside N", "busy loops", least = 1 },
+  { "--peers LIST", "ways of PyTorch's", default = peers.names, read = peers.read },
+  { "--python FILE", "with PyTorch", default = "python3" },
+  { "--against TEXT", "another command" },
+  { "--measure NAME" }, -- a case, in this process
+  run = run,
+}
