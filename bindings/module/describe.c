@@ -67,7 +67,7 @@ static int plan_device(lua_State *L) {
 
 static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   mrt_step_info s = mrt_plan_get_step(plan, i);
-  lua_createtable(L, 0, 9);
+  lua_createtable(L, 0, 16);
   set_text(L, "op", s.op);
   set_text(L, "file", s.file);
   set_text(L, "module", s.module);
@@ -83,6 +83,7 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_number(L, "time", s.seconds);
   set_number(L, "flops", s.flops);
   set_number(L, "bytes", s.bytes);
+  set_number(L, "speed", mrt_plan_step_speed(plan, i));
   set_integer(L, "live", (int64_t)s.live);
 }
 

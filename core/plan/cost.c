@@ -65,6 +65,13 @@ mrt_dtype mrt_node_sums(const mrt_node *n) {
   return sums ? *sums : MRT_DTYPE_COUNT;
 }
 
+double mrt_node_speed(const mrt_device_profile *d, const mrt_node *n) {
+  mrt_node_types t;
+  if (mrt_node_is_view(n) || n->op->traits & (MRT_SWAPS | MRT_WAITS)) return 0;
+  mrt_node_types_init(&t, n);
+  return speed_in(d, n->op->product ? factors(&t.s) : mrt_node_real(n));
+}
+
 /* Operations of arithmetic that a term costs whose sum is rounded after it:
  * pointwise work, whatever the device has for products. */
 enum { ROUNDED_TERM = 4 };

@@ -46,6 +46,11 @@ MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i) {
   return mrt_node_key(plan->steps[i].node);
 }
 
+MRT_API double mrt_plan_step_speed(const mrt_plan *plan, int i) {
+  if (i < 0 || i >= plan->step_count || plan->steps[i].hosted) return 0;
+  return mrt_node_speed(&plan->device, plan->steps[i].node);
+}
+
 static bool is_here(const mrt_value *v) {
   const mrt_storage *s = v && v->tensor ? v->tensor->storage : NULL;
   return s && s->data;

@@ -271,8 +271,8 @@ end
 ---@param o {rounds: integer, cpu: boolean?}  cpu: processor time
 ---@param ... any  as for the call
 ---@return table measured  total and call (seconds beside the nodes), runs (of
----  plans: one, or those of the micro-batches and the final one), and steps as
----  Plan:steps() has them, with `measured`, `key` and `runs`
+---  plans: one, or those of the micro-batches and the final one), device (that the plan
+---  was made for), and steps as Plan:steps() has them, with `measured`, `key` and `runs`
 function Compiled:measure(o, ...)
   if type(o) ~= "table" or math.type(o.rounds) ~= "integer" then
     refuse("measure", "its options", o)
@@ -281,7 +281,7 @@ function Compiled:measure(o, ...)
   local entry, inputs = find(self, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   local out = require "mrt.accumulate.measure" (entry, inputs, o)
-  out.predicted = plan.seconds
+  out.predicted, out.device = plan.seconds, plan.device
   if plan.swapped > 0 then out.rates = core.measure_swap(SWAP_BYTES) end
   return out
 end

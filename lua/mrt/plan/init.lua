@@ -78,8 +78,9 @@ end
 --- List the nodes in executing order: op, class (kind of work), file, line,
 --- backward, hosted (by the CPU, for a device without the kernel; or absent), in_tier (by
 --- the CPU, in the swap tier, where what it updates lies; or absent), accumulate
---- (what sums are rounded to after each term; or absent), flops, bytes, time (predicted
---- seconds), live.
+--- (what sums are rounded to after each term; or absent), flops, bytes, speed (at best,
+--- over f32's: 2 of products in a dtype that the device multiplies twice as fast; 0 of
+--- views, and of what is not the device's work), time (predicted seconds), live.
 ---
 ---     local step = mrt.compile(function(x) return (x * x):sum() end)
 ---     local plan = step:plan(mrt.ones(3))
