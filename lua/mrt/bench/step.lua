@@ -1,30 +1,36 @@
 --- mrt bench step -- training steps: time and memory, beside PyTorch
---
---     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
---                    [--precision bf16] [--beside N] [--peaks]
---                    [--peers eager,fused,...] [--python PROGRAM]
---                    [--against "COMMAND {case}"]
---
--- Each measurement is a process of its own: a few steps to warm up, then steps for S
--- seconds, of which it reports the least and the process's growth.  Peers are ways to
--- take the same step in PyTorch, where PROGRAM (default python3) has it (torch_step.py):
--- eager; fused, with the optimizer's fused kernel; compile, that by torch.compile;
--- channels-last, of convolutions, and compile-channels-last.  Or, with --against, any
--- command that prints one line of JSON with ms_min (or ms_med) and rss_growth_MB: the
--- build before is "BUILD/mrt bench step --measure {case}".
---
--- All run in turn, N rounds.  The table has the least of all rounds, the ratio to the
--- quickest peer (*), growths, ours and the least of the peers', and the geometric means of
--- the ratios.  Where parameters are not as many as a peer's, nothing is compared.
---
--- --cases takes names of cases.lua and heldout.lua and groups of them: usual (the
--- default), held-out, all.  --cpu counts processor time, for one thread on a machine with
--- much else to do.  --beside measures alone and beside N busy loops, in turn; it shows
--- medians.  --precision names a policy (f32, bf16, f16, fp8); PyTorch has its autocast
--- around forward pass and loss, of bf16 or f16.  --peaks measures this machine's roofs
--- instead of peers, and says how much of them each case reaches (peaks.lua).
---
--- SPDX-License-Identifier: MIT
+---
+---     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
+---                    [--precision bf16] [--beside N] [--peaks]
+---                    [--peers eager,fused,...] [--python PROGRAM]
+---                    [--against "COMMAND {case}"]
+---
+--- Each measurement is a process of its own: a few steps to warm up, then steps for S
+--- seconds, of which it reports the least and the process's growth.  Peers are ways to
+--- take the same step in PyTorch, where PROGRAM (default python3) has it (torch_step.py):
+--- eager; fused, with the optimizer's fused kernel; compile, that by torch.compile;
+--- channels-last, of convolutions, and compile-channels-last.  Or, with --against, any
+--- command that prints one line of JSON with ms_min (or ms_med) and rss_growth_MB: the
+--- build before is "BUILD/mrt bench step --measure {case}".
+---
+--- All run in turn, N rounds.  The table has the least of all rounds, the ratio to the
+--- quickest peer (*), growths, ours and the least of the peers', and the geometric means of
+--- the ratios.  Where parameters are not as many as a peer's, nothing is compared.
+---
+--- --cases takes names of cases.lua and heldout.lua and groups of them: usual (the
+--- default), held-out, all.  --cpu counts processor time, for one thread on a machine with
+--- much else to do.  --beside measures alone and beside N busy loops, in turn; it shows
+--- medians.  --precision names a policy (f32, bf16, f16, fp8); PyTorch has its autocast
+--- around forward pass and loss, of bf16 or f16.
+---
+--- --peaks measures this machine's roofs instead of peers (peaks.lua: flop/s of large
+--- products, bytes a second of memory and of the cache), and says of each case: all its
+--- flops at the roof, in ms and as a share of the time; all its bytes at memory's rate,
+--- the same; the bound, which is the sum over nodes of the larger of flops at the roof and
+--- bytes at the rates, and how much of it is due to flops; the least time, and the bound
+--- over it: 1.00 is as quick as the roofs allow.
+---
+--- SPDX-License-Identifier: MIT
 
 local arguments = require "mrt.cli.arguments"
 local busy = require "mrt.bench.busy"
@@ -64,6 +70,17 @@ local function count(params)
   return sum
 end
 
+-- What the roofs say of a plan, as more fields of JSON.
+local function at_roofs(plan, roofs)
+  if not roofs then return "" end
+  local list = {}
+  for name, value in pairs(require "mrt.bench.peaks".of(plan, roofs)) do
+    list[#list + 1] = (', "%s": %.4f'):format(name, value)
+  end
+  table.sort(list)
+  return table.concat(list)
+end
+
 -- Prints one line of JSON.
 local function measure(case, o)
   local mrt = require "mrt"
@@ -77,17 +94,18 @@ local function measure(case, o)
   local times = times_of(o, step, x, y)
   io.write(('{"case": "%s", "ms_med": %.3f, "ms_min": %.3f, "steps": %d, '
     .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, "params": %d, '
-    .. '"gflop": %.3f, "rss_growth_MB": %.1f}\n')
+    .. '"gflop": %.3f, "rss_growth_MB": %.1f%s}\n')
     :format(case, median(times) * 1e3, times[1] * 1e3, #times, planning * 1e3,
       plan.peak, plan.inputs, mrt.memory().peak, count(params), plan.flops / 1e9,
-      status "VmHWM" - base))
+      status "VmHWM" - base, at_roofs(plan, o.roofs)))
 end
 
 -- ---- beside the peers --------------------------------------------------------------
 
-local function ours(case, o)
-  local command = ('"%s" bench step --measure %s --precision %s --seconds %g%s')
-    :format(arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "")
+local function ours(case, o, roofs)
+  local command = ('"%s" bench step --measure %s --precision %s --seconds %g%s%s')
+    :format(arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "",
+      roofs and " --roofs " .. roofs or "")
   return peers.run(command) or error("no measurement from: " .. command, 0)
 end
 
@@ -256,7 +274,14 @@ local function run(o)
   if o.measure then return measure(o.measure, o) end
   local info = core.info()
   local about = ("%s, %d threads, %s"):format(info.isa, info.threads, o.precision)
-  o.cases, o.list = o.cases or read_cases "usual", peers.list(o)
+  o.cases = o.cases or read_cases "usual"
+  if o.peaks then
+    print(("%s; the least of %s"):format(about, describe.count(o.rounds, "round")))
+    return require "mrt.bench.peaks".compare(o, function(case, roofs)
+      return ours(case, o, roofs)
+    end)
+  end
+  o.list = peers.list(o)
   print(("%s; %s of %s\npeers: %s"):format(about, o.beside and "medians" or "the least",
     describe.count(o.rounds, "round"), described(o)))
   local ok, problem = pcall(o.beside and compare_beside or compare, o)
@@ -276,6 +301,8 @@ return arguments.new {
   { "--peers LIST", "ways of PyTorch's", default = peers.names, read = peers.read },
   { "--python FILE", "with PyTorch", default = "python3" },
   { "--against TEXT", "another command" },
+  { "--peaks", "beside this machine's roofs" },
   { "--measure NAME" }, -- a case, in this process
+  { "--roofs LIST", read = function(word) return require "mrt.bench.peaks".read(word) end },
   run = run,
 }
