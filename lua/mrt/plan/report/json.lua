@@ -47,7 +47,8 @@
 ---                   runs again what has run), hosted? (by the CPU), in_tier? (where
 ---                   its variables are swapped to), accumulate?
 ---                   (what sums are rounded to after each term), class (kind of
----                   work), time (predicted, seconds), flops, bytes (read and
+---                   work), time (predicted, seconds), flops, speed (of them at best,
+---                   over f32's; 0: not the device's work), bytes (read and
 ---                   written), live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), tier? (of what is swapped), first, last (steps,
@@ -75,8 +76,8 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
   "nodes_traced", "passes", "peak_step", "next_peak", "at_peak", "pool", "steps", "values",
   "transfers", "lane", "tier", "capacity",
   "role", "op", "type", "bytes", "offset", "first", "last", "module", "file", "line", "layer",
-  "backward", "recomputed", "hosted", "in_tier", "accumulate", "class", "time", "live", "reads",
-  "writes", "value",
+  "backward", "recomputed", "hosted", "in_tier", "accumulate", "class", "time", "speed", "live",
+  "reads", "writes", "value",
   "start", "wait", "beside",
   "reserved", "wasted", "calls", "segments", "device" }
 table.move(roles.order, 1, #roles.order, #order + 1, order)
