@@ -191,10 +191,11 @@ MRT_API mrt_status mrt_plan_measure(mrt_plan *plan, const mrt_part *part,
                                     double *total);
 /* Nodes of one key do the same work: operator, types and options are equal. */
 MRT_API uint64_t mrt_plan_step_key(const mrt_plan *plan, int i);
-/* How much faster than in f32 a node's arithmetic is at best: its device's rate
- * of large products in what it multiplies, over the rate in f32.  0: it is not
- * the device's work (views, copies beside the steps, what the CPU computes for
- * the device). */
+/* How much faster than plain products in f32 a node's flop are done at best: its
+ * device's rate of large products in what it multiplies, over the rate in f32,
+ * and 2.25 times that for convolutions in Winograd's way.  0: it is not the
+ * device's work (views, copies beside the steps, what the CPU computes for the
+ * device). */
 MRT_API double mrt_plan_step_speed(const mrt_plan *plan, int i);
 
 #ifdef __cplusplus

@@ -65,28 +65,34 @@ mrt_dtype mrt_node_sums(const mrt_node *n) {
   return sums ? *sums : MRT_DTYPE_COUNT;
 }
 
-double mrt_node_speed(const mrt_device_profile *d, const mrt_node *n) {
-  mrt_node_types t;
-  if (mrt_node_is_view(n) || n->op->traits & (MRT_SWAPS | MRT_WAITS)) return 0;
-  mrt_node_types_init(&t, n);
-  return speed_in(d, n->op->product ? factors(&t.s) : mrt_node_real(n));
-}
-
 /* Operations of arithmetic that a term costs whose sum is rounded after it:
  * pointwise work, whatever the device has for products. */
 enum { ROUNDED_TERM = 4 };
 
+/* Whether the device computes a convolution in Winograd's way. */
+static bool by_winograd(const mrt_device_profile *d, const mrt_signature *s) {
+  int way = (int)s->op->cost - (int)MRT_COST_convolution;
+  bool convolves = way >= MRT_WINOGRAD_Y && way <= MRT_WINOGRAD_DW;
+  bool widens = !(d->matrix[MRT_bf16] > 0);
+  return convolves && d->winograd > 0 &&
+         mrt_winograd_takes((mrt_winograd_way)way, s->in[0], s->in[1],
+                            s->out[0], s->options, widens);
+}
+
+double mrt_node_speed(const mrt_device_profile *d, const mrt_node *n) {
+  mrt_node_types t;
+  if (mrt_node_is_view(n) || n->op->traits & (MRT_SWAPS | MRT_WAITS)) return 0;
+  mrt_node_types_init(&t, n);
+  if (!n->op->product) return speed_in(d, mrt_node_real(n));
+  /* 16 multiplications for 36, were there nothing else to do. */
+  double fewer = by_winograd(d, &t.s) ? 36.0 / 16 : 1;
+  return fewer * speed_in(d, factors(&t.s));
+}
+
 /* How many times quicker than a product of its m, n, k. */
 static double fewer_products(const mrt_device_profile *d,
                              const mrt_signature *s) {
-  int way = (int)s->op->cost - (int)MRT_COST_convolution;
-  bool convolves = way >= MRT_WINOGRAD_Y && way <= MRT_WINOGRAD_DW;
-  if (!convolves || !(d->winograd > 0)) return 1;
-  bool widens = !(d->matrix[MRT_bf16] > 0);
-  return mrt_winograd_takes((mrt_winograd_way)way, s->in[0], s->in[1],
-                            s->out[0], s->options, widens)
-             ? d->winograd
-             : 1;
+  return by_winograd(d, s) ? d->winograd : 1;
 }
 
 /* Seconds of a product, its edges included. */

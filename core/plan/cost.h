@@ -28,8 +28,9 @@ double mrt_copy_seconds(const mrt_swap_rates *r, bool out, size_t bytes);
 /* Its kind of work; of a fused chain, that of most work beyond plain
  * pointwise. */
 mrt_cost mrt_node_cost(const mrt_node *n);
-/* How much faster than in f32 its arithmetic is at best, by the profile's rates
- * of large products; 0: views, and copies beside the steps. */
+/* How much faster than plain products in f32 its flop are done at best: by the
+ * profile's rates of large products, and where multiplications are saved; 0:
+ * views, and copies beside the steps. */
 double mrt_node_speed(const mrt_device_profile *d, const mrt_node *n);
 /* What its sums are rounded to after each term; MRT_DTYPE_COUNT: they are not. */
 mrt_dtype mrt_node_sums(const mrt_node *n);

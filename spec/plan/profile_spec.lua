@@ -76,6 +76,23 @@ describe("the bound of a node", function()
     local roofs, node = bound.of_device(core.device()), { speed = 2, flops = 1e12, bytes = 8 }
     assert.near(0.5e12 / roofs.flops, bound.of(node, roofs), 1e-9)
   end)
+
+  it("counts the multiplications that convolutions save", function()
+    local function speed(kernel)
+      local x, w = mrt.ones(1, 32, 16, 16), mrt.ones(32, 32, kernel, kernel)
+      local step = mrt.compile(function(a, b) return a:conv2d(b) end)
+      for _, s in ipairs(step:plan(x, w):steps()) do
+        if s.class == "convolution" then return s.speed end
+      end
+    end
+    local figures = core.device()
+    for _, winograd in ipairs { 0, 1.5 } do
+      figures.winograd = winograd
+      core.set_device(figures)
+      assert.equal(1, speed(1))
+      assert.equal(winograd > 0 and 2.25 or 1, speed(3))
+    end
+  end)
 end)
 
 describe("a profile", function()

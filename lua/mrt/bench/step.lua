@@ -70,18 +70,17 @@ local function count(params)
   return sum
 end
 
--- What the roofs say of a plan, as more fields of JSON.
+-- What the roofs say of a plan: one line of JSON.
 local function at_roofs(plan, roofs)
-  if not roofs then return "" end
   local list = {}
   for name, value in pairs(require "mrt.bench.peaks".of(plan, roofs)) do
-    list[#list + 1] = (', "%s": %.4f'):format(name, value)
+    list[#list + 1] = ('"%s": %.4f'):format(name, value)
   end
   table.sort(list)
-  return table.concat(list)
+  io.write("{", table.concat(list, ", "), "}\n")
 end
 
--- Prints one line of JSON.
+-- Prints one line of JSON: what steps take or, with roofs, what they take at least.
 local function measure(case, o)
   local mrt = require "mrt"
   local models = require "mrt.bench.cases"
@@ -91,13 +90,14 @@ local function measure(case, o)
   local began = core.clock()
   local plan = step:plan(x, y)
   local planning = core.clock() - began
+  if o.roofs then return at_roofs(plan, o.roofs) end
   local times = times_of(o, step, x, y)
   io.write(('{"case": "%s", "ms_med": %.3f, "ms_min": %.3f, "steps": %d, '
     .. '"plan_ms": %.1f, "peak": %d, "inputs": %d, "allocated": %d, "params": %d, '
-    .. '"gflop": %.3f, "rss_growth_MB": %.1f%s}\n')
+    .. '"gflop": %.3f, "rss_growth_MB": %.1f}\n')
     :format(case, median(times) * 1e3, times[1] * 1e3, #times, planning * 1e3,
       plan.peak, plan.inputs, mrt.memory().peak, count(params), plan.flops / 1e9,
-      status "VmHWM" - base, at_roofs(plan, o.roofs)))
+      status "VmHWM" - base))
 end
 
 -- ---- beside the peers --------------------------------------------------------------

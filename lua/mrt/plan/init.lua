@@ -78,9 +78,10 @@ end
 --- List the nodes in executing order: op, class (kind of work), file, line,
 --- backward, hosted (by the CPU, for a device without the kernel; or absent), in_tier (by
 --- the CPU, in the swap tier, where what it updates lies; or absent), accumulate
---- (what sums are rounded to after each term; or absent), flops, bytes, speed (at best,
---- over f32's: 2 of products in a dtype that the device multiplies twice as fast; 0 of
---- views, and of what is not the device's work), time (predicted seconds), live.
+--- (what sums are rounded to after each term; or absent), flops, bytes, speed (of its
+--- flops at best, over plain products in f32: 2 in a dtype that the device multiplies twice
+--- as fast, 2.25 of convolutions in Winograd's way, 0 of views and of what is not the
+--- device's work), time (predicted seconds), live.
 ---
 ---     local step = mrt.compile(function(x) return (x * x):sum() end)
 ---     local plan = step:plan(mrt.ones(3))

@@ -2,10 +2,12 @@
 ---
 --- No node is quicker than its arithmetic at the rate of the best large products, nor
 --- than its bytes at the rate of memory: a roofline (Williams, Waterman, Patterson,
---- CACM 52(4), 2009).  Bytes are those of its inputs and outputs; the first that a cache
---- holds come at the cache's rate, as predictions have it (core/plan/cost.c), for what the
---- node before has written may still be there.  The rates, the roofs, are the figures of
---- the device that a plan was made for, or others: measured ones.
+--- CACM 52(4), 2009).  Flops are nominal; `speed` says how much faster than plain products
+--- in f32 they may be done, in a narrow dtype or with multiplications saved.  Bytes are
+--- those of its inputs and outputs; the first that a cache holds come at the cache's rate,
+--- as predictions have it (core/plan/cost.c), for what the node before has written may
+--- still be there.  The rates, the roofs, are the figures of the device that a plan was
+--- made for, or others: measured ones.
 ---
 --- A node that is quicker than its bound shows that a figure is low: declared ones may be.
 ---

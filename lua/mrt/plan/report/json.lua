@@ -48,7 +48,7 @@
 ---                   its variables are swapped to), accumulate?
 ---                   (what sums are rounded to after each term), class (kind of
 ---                   work), time (predicted, seconds), flops, speed (of them at best,
----                   over f32's; 0: not the device's work), bytes (read and
+---                   over plain products in f32; 0: not the device's work), bytes (read and
 ---                   written), live, reads: [value], writes: [value]}]
 ---     values        [{role, op, name?, class?, type, bytes, offset (in the arena;
 ---                   0 outside it), tier? (of what is swapped), first, last (steps,
