@@ -166,6 +166,11 @@ void mrt_products_dw_run(const mrt_call *call) {
   products_dw p = products_of(call);
   uintptr_t at = (uintptr_t)call->scratch;
   carve(&p, &at);
+  if (p.places == 0) {
+    int64_t values = mrt_type_count(&call->out[0].type);
+    memset(p.dw, 0, (size_t)values * mrt_dtypes[p.dtype].bytes);
+    return;
+  }
   double products = (double)p.places * (double)p.taps * (double)p.C;
   int team = mrt_team(call, products * (double)p.O / 50);
   int64_t columns = p.count;
