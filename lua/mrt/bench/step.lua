@@ -273,7 +273,8 @@ end
 local function run(o)
   if o.measure then return measure(o.measure, o) end
   local info = core.info()
-  local about = ("%s, %d threads, %s"):format(info.isa, info.threads, o.precision)
+  local about = ("%s, %s, %s"):format(info.isa, describe.count(info.threads, "thread"),
+    o.precision)
   o.cases = o.cases or read_cases "usual"
   if o.peaks then
     print(("%s; the least of %s"):format(about, describe.count(o.rounds, "round")))
