@@ -195,8 +195,7 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   real *pa = scratch, *pb = pa + a_reals(g->m, step);
   for (int64_t j = 0; j < g->n; j += width)
     for (int64_t p = 0; p < g->k; p += step) {
-      gemm_block b = { p, least(step, g->k - p), j,
-                       least(width, g->n - j) };
+      gemm_block b = { p, least(step, g->k - p), j, least(width, g->n - j) };
       int64_t fresh = fresh_columns(g, b.nc);
       pack(pb + fresh * b.kc, COLS, LANES, b_at(g, p, j + fresh), g->b.col,
            g->b.row, b.kc, b.nc - fresh);
