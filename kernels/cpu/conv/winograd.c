@@ -6,6 +6,8 @@
  *         transform x, multiply 16 matrices, transform into y
  *
  * Tiles at a time are few enough for the caches: 256 of 64 channels are a MiB.
+ * And of small images so few that all threads' are about the images' own bytes,
+ * of which theirs would be four times as many.
  *
  * SPDX-License-Identifier: MIT */
 #include "cpu.h"
@@ -55,7 +57,9 @@ static winograd winograd_of(const mrt_call *call, bool back) {
     .turned = back,
     .columns = least(y[3], COLUMNS),
   };
-  w.some = least(most(64, 16384 / w.x.c / 8 * 8), tiles_of(&w.t));
+  int64_t tiles = tiles_of(&w.t), many = most(64, 16384 / w.x.c / 8 * 8);
+  int64_t quarter = most(64, tiles / (4 * call->threads));
+  w.some = least(least(many, quarter), tiles);
   return w;
 }
 
@@ -74,7 +78,7 @@ static mrt_gemm product_of(const winograd *w, int64_t m, int64_t n) {
 }
 
 typedef struct winograd_work {
-  real *kernels, *input, *sums;
+  real *input, *sums;
   void *product;
 } winograd_work;
 

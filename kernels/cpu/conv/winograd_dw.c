@@ -45,8 +45,9 @@ static winograd_dw winograd_of(const mrt_call *call) {
     .dw_halves = call->out[0].type.dtype == MRT_bf16,
     .split = ceil_div(call->threads, PLANES),
   };
+  int64_t tiles = tiles_of(&w.at_dy);
   int64_t some = least(most(128, 32768 / w.x.c / 8 * 8), 384);
-  w.some = least(some, tiles_of(&w.at_dy));
+  w.some = least(least(some, most(128, tiles / 4)), tiles);
   return w;
 }
 

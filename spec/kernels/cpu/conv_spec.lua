@@ -5,8 +5,9 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 local program = require "support.program"
+local training = require "support.training"
 
-local op = core.op
+local nn, op = mrt.nn, core.op
 
 -- images, sides, channels in and out, padding: what fills tiles and what does not, sums of
 -- several blocks of tiles, several blocks of channels
@@ -134,5 +135,48 @@ describe("convolutions that are products", function()
     assert.is_true(#one > 60)
     assert.equal(one, program.script(code, "MRT_THREADS=2"))
     assert.equal(one, program.script(code, "MRT_THREADS=23"))
+  end)
+end)
+
+describe("a small ResNet of such convolutions", function()
+  -- The losses of three steps with these options, what the step was said to take, and took.
+  local function train(options)
+    mrt.seed(2)
+    local model = nn.ResNet { blocks = { 1, 1 }, width = 32, classes = 4 }
+    local opt = mrt.optim.sgd(model:parameters(), { lr = 0.05, momentum = 0.9 })
+    local step = training.step(model, opt, options)
+    local x, t = mrt.randn(8, 3, 16, 16), mrt.randint(0, 4, 8)
+    mrt.eval(x, t)
+    local plan, losses = step:plan(x, t), {}
+    for i = 1, 3 do losses[i] = step(x, t):item() end
+    return losses, plan
+  end
+
+  it("has the same bits in a budget", function()
+    for _, name in ipairs { "f32", "bf16" } do
+      local precision = mrt.policy.precision[name]
+      local losses, plan = train { precision = precision() }
+      assert.is_true(losses[3] < losses[1])
+      local budget = plan.persistent + plan.transient * 7 // 10
+      local bounded, smaller = train { precision = precision(), memory = budget }
+      assert.same(losses, bounded)
+      assert.is_true(smaller.peak <= budget and budget < plan.peak)
+      assert.same(losses, (train { precision = precision(),
+        swap = mrt.policy.swap.all { least = 1 } }))
+    end
+  end)
+
+  it("takes micro-batches", function()
+    local function gradient(options)
+      mrt.seed(4)
+      local conv, head = nn.Conv2d(32, 48, 3, { padding = 1 }), nn.Conv2d(48, 32, 1)
+      local x, w = mrt.randn(8, 32, 9, 10), conv:parameters()[1]
+      mrt.eval(x)
+      return mrt.compile(function(batch)
+        return mrt.grad((head(conv(batch)) ^ 2):mean(), w)
+      end, options)(x)
+    end
+    local whole, parts = gradient(), gradient { accumulate = 4 }
+    assert.is_true(error_of(parts, whole:to "f64") < 1e-4)
   end)
 end)
