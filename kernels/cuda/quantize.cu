@@ -132,11 +132,9 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     const R *x = w + row * n + at;
     R most = largest(x, count), by = most > 0 ? most : (R)1;
     uint8_t *to = codes + row * q.bytes + at / q.pack;
-    R scale = mrt_quantize_is_gguf(q.kind)
-                  ? put_gguf(q.kind, x, count, most, to)
-                  : most;
+    R scale = q.gguf ? put_gguf(q.kind, x, count, most, to) : most;
     if (threadIdx.x == 0) mrt_put(scales, i, scale);
-    if (mrt_quantize_is_gguf(q.kind)) continue;
+    if (q.gguf) continue;
     if (q.pack == 1)
       for (int64_t j = threadIdx.x; j < count; j += blockDim.x)
         to[j] = (uint8_t)byte_of(x[j] / by);
@@ -156,6 +154,7 @@ template <typename R> static void quantize_rows(const mrt_call *c) {
                            MRT_f32,
                            o->kind,
                            mrt_quantize_pack(o->kind),
+                           mrt_quantize_is_gguf(o->kind),
                            o->block,
                            mrt_cols(&c->out[0]),
                            mrt_cols(&c->out[1]) };
@@ -280,6 +279,7 @@ extern "C" mrt_cuda_quantized mrt_cuda_quantized_of(const mrt_call *c,
            scales->type.dtype,
            o->kind,
            mrt_quantize_pack(o->kind),
+           mrt_quantize_is_gguf(o->kind),
            o->block,
            mrt_cols(codes),
            mrt_cols(scales) };

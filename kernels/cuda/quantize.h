@@ -16,6 +16,7 @@ typedef struct mrt_cuda_quantized {
   const void *scales;
   int dtype;             /* of the scales: f32, f64 or f16 */
   int kind, pack;        /* codes in a byte */
+  int gguf;              /* the kind is one of GGUF's */
   int64_t block;         /* numbers to a scale */
   int64_t bytes, blocks; /* of a row */
 } mrt_cuda_quantized;

@@ -21,47 +21,11 @@ local format = require "mrt.util.format"
 local save = require "mrt.plan.report.save"
 local json = require "mrt.util.json"
 
-local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
+local gpt = require "mrt.bench.gpt"
+local cases, policy = gpt.cases, mrt.policy
 
--- Sequences of `context` tokens, `batch` of them; N is counted.
-local cases = {
-  tiny = { layers = 2, heads = 2, dim = 32, context = 16, batch = 2, vocab = 64 },
-  ["124M"] = { layers = 12, heads = 12, dim = 768, context = 1024, batch = 16 },
-  ["350M"] = { layers = 24, heads = 16, dim = 1024, context = 1024, batch = 16 },
-  ["774M"] = { layers = 36, heads = 20, dim = 1280, context = 1024, batch = 8 },
-  ["1558M"] = { layers = 48, heads = 25, dim = 1600, context = 1024, batch = 8 },
-}
 -- Of the peak, what a profile's figure for large products is.
 local REACHED = 0.77
-local VOCAB = 50304 -- GPT-2's 50257, padded to a multiple of 128
-
-local function count_of(params)
-  local n = 0
-  for _, p in ipairs(params) do
-    local size = 1
-    for _, d in ipairs(p.shape) do size = size * d end
-    n = n + size
-  end
-  return n
-end
-
-local function make(size, options)
-  mrt.seed(1)
-  local vocab = size.vocab or VOCAB
-  local model = nn.GPT { vocab = vocab, dim = size.dim, layers = size.layers,
-    heads = size.heads, context = size.context }
-  local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 3e-4, weight_decay = 0.1 })
-  options.precision = policy.precision.bf16()
-  local step = mrt.compile(function(tokens, targets)
-    local loss = nn.cross_entropy(model(tokens), targets)
-    opt:step(mrt.grad(loss, params))
-    return loss
-  end, options)
-  local x = mrt.eval(mrt.randint(0, vocab, size.batch, size.context))
-  local y = mrt.eval(mrt.randint(0, vocab, size.batch, size.context))
-  return step, x, y, count_of(params)
-end
 
 -- Seconds of a step, one after the other, the last one waited for; and of the host.
 local function time(step, x, y, steps)
@@ -82,7 +46,7 @@ local function measure(name, size, options, o)
   collectgarbage()
   collectgarbage()
   local free = core.available()
-  local step, x, y, N = make(size, options)
+  local step, x, y, N = gpt.make(size, options)
   local before = core.info().bytes_now
   local plan = step:plan(x, y)
   core.reset_peak()
