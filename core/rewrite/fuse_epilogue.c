@@ -3,7 +3,9 @@
  *   needs   a captured graph, its dtypes final
  *   gives   linear_gelu in place of a linear and the tanh GELU of its result;
  *           matmul_gelu_grad in place of a product and the gelu_grad by tanh
- *           that alone reads it (op/matmul_gelu.c)
+ *           that alone reads it (op/matmul_gelu.c); an f32 bias of any other
+ *           linear rounded to the dtype of its result, f16 or bf16, in which
+ *           libraries want it
  *   where   the device's description says that it has them (`epilogues`), in
  *           plans of traced functions: it changes bits, and what is evaluated
  *           line by line shall not depend on when
@@ -19,6 +21,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "op/activation.h"
+#include "op/cast.h"
 #include "op/matmul.h"
 #include "op/sums.h"
 #include "op/views.h"
@@ -191,6 +194,20 @@ static mrt_status make_gelu_grad(finding *f, mrt_node *product,
   return MRT_OK;
 }
 
+/* linear_gelu rounds its own. */
+static bool wants_narrow_bias(const mrt_node *n) {
+  return n->op->number == MRT_OP_linear && n->nin == 3 && sums_wide(n) &&
+         mrt_gelu_rounds_bias(n->out[0]->type.dtype) &&
+         n->in[2]->type.dtype == MRT_f32;
+}
+static mrt_status round_bias(finding *f, mrt_node *linear) {
+  mrt_cast_options o = { .dtype = linear->out[0]->type.dtype };
+  mrt_type t = linear->in[2]->type;
+  t.dtype = o.dtype;
+  return append(f, mrt_ops[MRT_OP_cast], 1, &linear->in[2], &o, 1, &t,
+                linear->origin, &linear->in[2]);
+}
+
 static mrt_status replace(finding *f) {
   mrt_graph *g = f->g;
   int count = g->node_count;
@@ -206,8 +223,10 @@ static mrt_status replace(finding *f) {
       MRT_TRY(make_linear_gelu(f, n, with));
     else if (with)
       MRT_TRY(make_gelu_grad(f, n, with));
-    else
+    else {
+      if (wants_narrow_bias(n)) MRT_TRY(round_bias(f, n));
       MRT_TRY(mrt_graph_append(g, n));
+    }
   }
   mrt_graph_substitute(g);
   return MRT_OK;
@@ -226,6 +245,7 @@ mrt_status mrt_pass_fuse_epilogue(mrt_rewrite *r) {
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     if (n->op->number == MRT_OP_linear) find_gelu(&f, n);
+    any |= wants_narrow_bias(n);
     if (by_tanh(n, MRT_OP_gelu_grad)) find_product(&f, n);
   }
   for (int i = 0; i < g->node_count; i++) any |= f.with[i] != NULL;

@@ -12,6 +12,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "attention_tile.cuh"
+#include "dnn/fallback.h"
 
 namespace {
 
@@ -185,7 +186,9 @@ extern "C" void mrt_cuda_attention_grad(const mrt_call *c) {
   }
   MRT_DISPATCH(mrt_common(&c->in[3], &c->in[5]), T, launch_delta<T>(c));
   mrt_attention_mask_grad(c);
-  if (mrt_attention_grad_mma(c, (const float *)c->scratch)) return;
+  if (!mrt_cuda_attention_is_plain(c) &&
+      mrt_attention_grad_mma(c, (const float *)c->scratch))
+    return;
   if (dtype == MRT_f32)
     run<float>(c);
   else if (dtype == MRT_f64)

@@ -66,6 +66,10 @@ static bool shape_of(const mrt_call *c, mrt_dnn_shape *s) {
   return plain && (!o->causal || corner);
 }
 
+bool mrt_cuda_attention_is_plain(const mrt_call *c) {
+  return ((const mrt_cuda *)c->run->device)->plain_attention;
+}
+
 /* The state is the device's. */
 void *mrt_cuda_attention_prepare(const mrt_call *c);
 void mrt_cuda_attention_release(void *state);
@@ -74,7 +78,8 @@ void mrt_cuda_attention(const mrt_call *c);
 
 void *mrt_cuda_attention_prepare(const mrt_call *c) {
   mrt_dnn_shape s;
-  if (c->nin != 3 || !shape_of(c, &s)) return NULL;
+  if (mrt_cuda_attention_is_plain(c) || c->nin != 3 || !shape_of(c, &s))
+    return NULL;
   return (void *)mrt_dnn_find(c->run->device, &s);
 }
 void mrt_cuda_attention_release(void *state) { (void)state; }

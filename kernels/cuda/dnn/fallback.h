@@ -19,6 +19,8 @@ size_t mrt_cuda_fallback_conv2d_dx_scratch(const mrt_call *c);
 void mrt_cuda_fallback_conv2d_dw(const mrt_call *c);
 size_t mrt_cuda_fallback_conv2d_dw_scratch(const mrt_call *c);
 void mrt_cuda_fallback_attention(const mrt_call *c);
+/* The environment says: without matrix units (runtime/switches.c). */
+bool mrt_cuda_attention_is_plain(const mrt_call *c);
 
 #ifdef __cplusplus
 }

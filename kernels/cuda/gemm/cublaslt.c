@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: MIT */
 #include "gemm/cublaslt_inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,13 +19,40 @@ enum { CANDIDATES = 8 };
 /* Flop: a smaller product takes about as long as its launch. */
 static const double worth_timing = 1e7;
 
+/* The library's own names are in cuBLAS, which is not linked. */
+static const char *name_of(cublasStatus_t status) {
+  switch (status) {
+  case CUBLAS_STATUS_NOT_INITIALIZED:
+    return "CUBLAS_STATUS_NOT_INITIALIZED";
+  case CUBLAS_STATUS_ALLOC_FAILED:
+    return "CUBLAS_STATUS_ALLOC_FAILED";
+  case CUBLAS_STATUS_INVALID_VALUE:
+    return "CUBLAS_STATUS_INVALID_VALUE";
+  case CUBLAS_STATUS_ARCH_MISMATCH:
+    return "CUBLAS_STATUS_ARCH_MISMATCH";
+  case CUBLAS_STATUS_EXECUTION_FAILED:
+    return "CUBLAS_STATUS_EXECUTION_FAILED";
+  case CUBLAS_STATUS_INTERNAL_ERROR:
+    return "CUBLAS_STATUS_INTERNAL_ERROR";
+  case CUBLAS_STATUS_NOT_SUPPORTED:
+    return "CUBLAS_STATUS_NOT_SUPPORTED";
+  default:
+    return "another CUBLAS_STATUS";
+  }
+}
+
 cudaError_t mrt_lt_open(mrt_cuda *c) {
   c->lt_library = calloc(1, sizeof *c->lt_library);
   if (!c->lt_library) return cudaErrorMemoryAllocation;
   /* What the library's manual recommends. */
   c->lt_library->workspace = (size_t)(c->arch >= 90 ? 32 : 8) << 20;
-  return cublasLtCreate(&c->lt_library->lt) ? cudaErrorLaunchFailure
-                                            : cudaSuccess;
+  if (c->no_lt) return cudaSuccess;
+  cublasStatus_t s = cublasLtCreate(&c->lt_library->lt);
+  if (s == CUBLAS_STATUS_SUCCESS) return cudaSuccess;
+  c->lt_library->lt = NULL;
+  cudaGetLastError(); /* not to have it is no failure */
+  fprintf(stderr, "mrt: cuda:%d: without cuBLASLt: %s\n", c->index, name_of(s));
+  return cudaSuccess;
 }
 
 static void forget(mrt_lt *p) {
@@ -45,6 +73,9 @@ void mrt_lt_close(mrt_cuda *c) {
       forget(p);
     }
   if (all->lt) cublasLtDestroy(all->lt);
+  if (all->refused > 1)
+    fprintf(stderr, "mrt: cuda:%d: cuBLASLt refused %d products\n", c->index,
+            all->refused);
   free(all);
   c->lt_library = NULL;
 }
@@ -186,13 +217,15 @@ static bool choose(mrt_cuda *c, mrt_lt *p) {
   double flop =
       2. * (double)s->m * (double)s->n * (double)s->k * (double)s->count;
   if (describe(p) != CUBLAS_STATUS_SUCCESS) return false;
-  int most = s->timed && flop >= worth_timing ? CANDIDATES : 1;
+  bool timed = s->timed && flop >= worth_timing && !c->no_trials;
+  int most = timed ? CANDIDATES : 1;
   int best = 0, count = ask(c, p, most, found);
   if (count == 0) return false;
   for (int i = 0; i < count; i++)
     if (found[i].workspaceSize > p->workspace)
       p->workspace = found[i].workspaceSize;
   if (count > 1) best = mrt_lt_best(c, p, found, count);
+  if (best < 0) return false;
   p->algo = found[best].algo;
   return true;
 }
@@ -206,7 +239,8 @@ static unsigned bucket_of(const mrt_lt_shape *s) {
   return hash % MRT_LT_BUCKETS;
 }
 
-const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape) {
+mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape) {
+  if (!c->lt_library->lt) return NULL;
   mrt_lt **list = &c->lt_library->known[bucket_of(shape)], *p = *list;
   while (p && memcmp(&p->shape, shape, sizeof *shape) != 0) p = p->next;
   if (p) return p->works ? p : NULL;
@@ -223,11 +257,46 @@ bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call) {
   uintptr_t all = (uintptr_t)call->a | (uintptr_t)call->b | (uintptr_t)call->y;
   if (p->shape.bias >= 0) all |= (uintptr_t)call->bias;
   if (p->shape.aux) all |= (uintptr_t)call->aux;
-  return all % (uintptr_t)p->shape.align == 0;
+  return p->works && all % (uintptr_t)p->shape.align == 0;
 }
 
-void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const mrt_lt_call *call) {
-  if (mrt_lt_multiply(c, p, &p->algo, call) != CUBLAS_STATUS_SUCCESS &&
-      !c->failed)
-    c->failed = cudaErrorLaunchFailure;
+/* As text: status, sizes and dtypes. */
+static void say(const mrt_lt *p, cublasStatus_t status, char *to, size_t size) {
+  const mrt_lt_shape *s = &p->shape;
+  int version = (int)mrt_lt_version();
+  snprintf(to, size,
+           "cuBLASLt %d.%d.%d: %s: %lld x [%lld,%lld] %s%s @ [%lld,%lld] %s%s, "
+           "%s, epilogue %d, algorithm for %d bytes",
+           version / 10000, version / 100 % 100, version % 100, name_of(status),
+           (long long)s->count, (long long)s->m, (long long)s->k,
+           mrt_dtypes[s->a.dtype].name, s->a.turned ? " turned" : "",
+           (long long)s->k, (long long)s->n, mrt_dtypes[s->b.dtype].name,
+           s->b.turned ? " turned" : "", mrt_dtypes[s->y.dtype].name,
+           (int)epilogue_of(s), s->align);
+}
+
+/* What the library refuses it has not launched, and the device goes on.  One
+ * that has failed says so whatever it is asked, while recording too. */
+static cudaError_t works(const mrt_cuda *c) {
+  enum cudaStreamCaptureStatus any;
+  cudaGetLastError(); /* the library's */
+  return cudaStreamIsCapturing(c->queue, &any);
+}
+
+bool mrt_lt_run(mrt_cuda *c, mrt_lt *p, const mrt_lt_call *call) {
+  char what[sizeof c->why];
+  cublasStatus_t s = mrt_lt_multiply(c, p, &p->algo, call);
+  if (s == CUBLAS_STATUS_SUCCESS) return true;
+  say(p, s, what, sizeof what);
+  cudaError_t code = works(c);
+  if (code != cudaSuccess) {
+    if (!c->failed) snprintf(c->why, sizeof c->why, "%s", what);
+    if (!c->failed) c->failed = code;
+    return true;
+  }
+  p->works = false;
+  if (c->lt_library->refused++ == 0)
+    fprintf(stderr, "mrt: cuda:%d: a kernel of ours instead of %s\n", c->index,
+            what);
+  return false;
 }

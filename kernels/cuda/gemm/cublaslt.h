@@ -10,7 +10,8 @@
 
 #include "runtime/cuda.h"
 
-/* With the device: the library's handle, and what it has learned. */
+/* With the device: the library's handle, if it gives one and is not turned off,
+ * and what it has learned. */
 cudaError_t mrt_lt_open(mrt_cuda *c);
 void mrt_lt_close(mrt_cuda *c);
 /* 130102: 13.1.2 */
@@ -40,7 +41,7 @@ typedef struct mrt_lt_shape {
 typedef struct mrt_lt mrt_lt;
 
 /* How the library computes it, kept with the device; NULL when it does not. */
-const mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape);
+mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape);
 /* Bytes that every run needs; a function of the shape and the device. */
 size_t mrt_lt_workspace(const mrt_lt *p);
 typedef struct mrt_lt_call {
@@ -49,9 +50,10 @@ typedef struct mrt_lt_call {
   const void *bias;
   void *aux, *workspace;
 } mrt_lt_call;
-/* Are the addresses as the shape says? */
+/* Are the addresses as the shape says, and has it not refused to run? */
 bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call);
-/* Queue it.  A failure is the device's. */
-void mrt_lt_run(mrt_cuda *c, const mrt_lt *p, const mrt_lt_call *call);
+/* Queue it; false: the library refuses, which is told, and never takes this
+ * shape again: the product has to be had otherwise. */
+bool mrt_lt_run(mrt_cuda *c, mrt_lt *p, const mrt_lt_call *call);
 
 #endif

@@ -14,7 +14,7 @@ enum { MRT_LT_BUCKETS = 256 };
 struct mrt_lt {
   mrt_lt_shape shape;
   mrt_lt *next;
-  bool works;
+  bool works; /* false, too, once a run has been refused */
   cublasLtMatmulDesc_t desc;
   cublasLtMatrixLayout_t a, b, y;
   cublasLtMatmulAlgo_t algo;
@@ -24,6 +24,7 @@ struct mrt_lt {
 typedef struct mrt_lt_library {
   cublasLtHandle_t lt;
   size_t workspace; /* the most */
+  int refused;      /* shapes, at run time */
   mrt_lt *known[MRT_LT_BUCKETS];
 } mrt_lt_library;
 
@@ -32,7 +33,7 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
                                const mrt_lt_call *call);
 
 /* The fastest of `count`, for this and all processes; 0, the library's first,
- * where that cannot be found out. */
+ * where that cannot be found out; -1: all fail. */
 int mrt_lt_best(mrt_cuda *c, const mrt_lt *p,
                 const cublasLtMatmulHeuristicResult_t *found, int count);
 

@@ -65,31 +65,36 @@ static void end_trial(tune_trial *t) {
   cudaFree(t->data);
 }
 
-/* Milliseconds, the least of some runs after a first; < 0: it failed. */
+enum { FAILS = -1, UNTIMED = -2 };
+
+/* Milliseconds, the least of some runs after a first; FAILS, UNTIMED. */
 static float time_of(mrt_cuda *c, const mrt_lt *p, const tune_trial *t,
                      const cublasLtMatmulAlgo_t *algo) {
   float least = -1, ms = 0;
   for (int i = 0; i <= RUNS; i++) {
-    bool ok = cudaEventRecord(t->from, c->queue) == cudaSuccess &&
-              !mrt_lt_multiply(c, p, algo, &t->call) &&
-              cudaEventRecord(t->to, c->queue) == cudaSuccess &&
-              cudaEventSynchronize(t->to) == cudaSuccess &&
-              cudaEventElapsedTime(&ms, t->from, t->to) == cudaSuccess;
-    if (!ok) return cudaGetLastError(), -1; /* a candidate's, told to nobody */
+    if (cudaEventRecord(t->from, c->queue) != cudaSuccess)
+      return cudaGetLastError(), UNTIMED;
+    bool works = !mrt_lt_multiply(c, p, algo, &t->call) &&
+                 cudaEventRecord(t->to, c->queue) == cudaSuccess &&
+                 cudaEventSynchronize(t->to) == cudaSuccess;
+    if (!works) return cudaGetLastError(), FAILS; /* told to nobody */
+    if (cudaEventElapsedTime(&ms, t->from, t->to) != cudaSuccess)
+      return cudaGetLastError(), UNTIMED;
     if (i > 0 && (least < 0 || ms < least)) least = ms;
   }
   return least;
 }
 
-/* -1: it could not be found out. */
+/* FAILS: all do; UNTIMED: it could not be found out. */
 static int fastest(mrt_cuda *c, const mrt_lt *p,
                    const cublasLtMatmulHeuristicResult_t *found, int count) {
   tune_trial t;
-  int best = -1;
-  float least = -1;
   bool ready = begin_trial(c, p, &t);
+  int best = ready ? FAILS : UNTIMED;
+  float least = -1;
   for (int i = 0; ready && i < count; i++) {
     float ms = time_of(c, p, &t, &found[i].algo);
+    if (ms == UNTIMED && best < 0) best = UNTIMED;
     if (ms < 0 || (least >= 0 && ms > clearly * least)) continue;
     least = ms, best = i;
   }
@@ -119,8 +124,8 @@ int mrt_lt_best(mrt_cuda *c, const mrt_lt *p,
                 const cublasLtMatmulHeuristicResult_t *found, int count) {
   int best = known(c, p, found, count);
   if (best >= 0) return best;
-  best = is_recording(c) ? -1 : fastest(c, p, found, count);
-  if (best < 0) return 0;
+  best = is_recording(c) ? UNTIMED : fastest(c, p, found, count);
+  if (best < 0) return best == FAILS ? -1 : 0;
   mrt_lt_remember(c, &p->shape, c->lt_library->workspace, &found[best].algo,
                   sizeof found->algo);
   int first = known(c, p, found, count); /* of another process, maybe */

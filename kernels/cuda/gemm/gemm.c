@@ -314,8 +314,7 @@ static void begin_of(const mrt_cuda_gemm *p, int along, int64_t index,
 }
 
 /* Whether the addresses of every call suit. */
-static const mrt_lt *fitting(const mrt_cuda_gemm_plan *w,
-                             const mrt_lt_call *call) {
+static mrt_lt *fitting(const mrt_cuda_gemm_plan *w, const mrt_lt_call *call) {
   if (mrt_lt_takes(w->tight, call)) return w->tight;
   return w->loose && mrt_lt_takes(w->loose, call) ? w->loose : NULL;
 }
@@ -328,7 +327,7 @@ void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
   void *sum = own ? (char *)scratch + w->sum_at : g->y;
   mrt_lt_call call = { p.a.data, p.b.data, sum,
                        p.bias,   p.aux,    (char *)scratch + w->workspace_at };
-  const mrt_lt *lt = w->tight ? fitting(w, &call) : NULL;
+  mrt_lt *lt = w->tight ? fitting(w, &call) : NULL;
   if (!lt) {
     mrt_cuda_gemm_kernel(g, c->queue);
     return;
@@ -340,7 +339,9 @@ void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
     begin_of(&p, w->along, i, &a, &b, &y);
     call.a = at(p.a.data, a, p.a.dtype), call.b = at(p.b.data, b, p.b.dtype);
     call.y = at(sum, y * p.m * p.n, w->sum);
-    mrt_lt_run(c, lt, &call);
+    if (mrt_lt_run(c, lt, &call)) continue;
+    mrt_cuda_gemm_kernel(g, c->queue);
+    return;
   }
   if (w->finish)
     mrt_cuda_gemm_finish(g, sum, w->sum, own ? g->n : g->y_row, c->queue);

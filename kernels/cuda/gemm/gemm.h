@@ -68,7 +68,7 @@ typedef struct mrt_cuda_pack {
 
 /* How a product is made: decided with the plan, from all but addresses. */
 typedef struct mrt_cuda_gemm_plan {
-  const struct mrt_lt *tight, *loose; /* for addresses that are multiples of 16,
+  struct mrt_lt *tight, *loose; /* for addresses that are multiples of 16,
                                          and for any; NULL, NULL: our kernel */
   mrt_cuda_pack a, b;
   int sum;     /* dtype of the library's result */

@@ -40,10 +40,14 @@ typedef struct mrt_cuda {
   cudaEvent_t passed[MRT_CUDA_STAGES]; /* the piece has been copied */
   uint64_t pieces;                     /* begun so far */
   cudaError_t failed;                  /* the first failure; it stays */
-  char why[160];                       /* of it; "": what CUDA says */
+  char why[240];                       /* of it; "": what CUDA says */
   mrt_run_words *words, *seen; /* [MRT_CUDA_RUNS]: there, and their copy here */
   bool taken[MRT_CUDA_RUNS];
   size_t overhead; /* bytes of the device that context and libraries took */
+  /* switches.c: products by kernels of ours; the library's first algorithm,
+   * untimed; attention by kernels without matrix units; each node of a run is
+   * waited for, and none is recorded */
+  bool no_lt, no_trials, plain_attention, waits;
   struct mrt_lt_library *lt_library; /* gemm/cublaslt.c */
   struct mrt_dnns *dnn;              /* dnn/dnn.c; NULL: not used */
   struct mrt_cuda_comm *comms;       /* comm/comm.c: of communicators in use */
@@ -85,8 +89,9 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
 cudaError_t mrt_cuda_wait_event(const mrt_cuda *c, cudaEvent_t event);
 
-/* The parts of a device: memory.c, device.c, swap_tier.c, table.c,
+/* The parts of a device: switches.c, memory.c, device.c, swap_tier.c, table.c,
  * declared_profile.c. */
+void mrt_cuda_read_switches(mrt_cuda *c);
 void mrt_cuda_fill_memory(mrt_device *device);
 void mrt_cuda_fill_queue(mrt_device *device);
 mrt_status mrt_cuda_open_tier(const mrt_device *device, const char *folder,

@@ -109,9 +109,11 @@ static mrt_status wait(const mrt_device *device, mrt_error *e) {
 }
 
 static mrt_status check(const mrt_device *device, mrt_error *e) {
+  mrt_cuda *c = mrt_cuda_of(device);
   char why[MRT_JIT_WHY];
   if (mrt_jit_failed(why)) return mrt_fail(e, MRT_EDEVICE, "%s", why);
-  return mrt_cuda_check(mrt_cuda_of(device), cudaPeekAtLastError(), e);
+  if (c->waits) MRT_TRY(mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), e));
+  return mrt_cuda_check(c, cudaPeekAtLastError(), e);
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -168,11 +170,12 @@ static mrt_status milestone(const mrt_device *device, const mrt_run *run,
   return check(device, e);
 }
 
-/* Where the queue still works it was a call that failed, not what it ran. */
+/* Where the queue still works it was a call that failed, not what it ran; where
+ * each node is waited for, it was the last one. */
 static int reached(const mrt_device *device, const mrt_run *run) {
   const mrt_cuda *c = mrt_cuda_use(device);
   const volatile mrt_run_words *seen = &c->seen[slot_of(c, run)];
-  if (mrt_cuda_wait(c, c->queue) == cudaSuccess) return -1;
+  if (c->waits || mrt_cuda_wait(c, c->queue) == cudaSuccess) return -1;
   return seen->under_way - 1;
 }
 
@@ -231,27 +234,18 @@ static const mrt_remote remote = {
   .fill = fill,
 };
 
-static const mrt_queue queue = {
-  .wait = wait,
-  .fence = set_fence,
-  .wait_fence = wait_fence,
-  .begin = begin,
-  .end = end,
-  .stop = mrt_cuda_stop,
-  .see = see,
-  .milestone = milestone,
-  .reached = reached,
-  .clear_fault = clear_fault,
-  .leave = leave,
-  .part = mrt_cuda_part,
-  .record = record,
-  .recorded = recorded,
-  .replay = replay,
-  .forget = forget,
-};
+#define RUNS                                                                   \
+  .wait = wait, .fence = set_fence, .wait_fence = wait_fence, .begin = begin,  \
+  .end = end, .stop = mrt_cuda_stop, .see = see, .milestone = milestone,       \
+  .reached = reached, .clear_fault = clear_fault, .leave = leave,              \
+  .part = mrt_cuda_part
+static const mrt_queue unrecorded = { RUNS };
+static const mrt_queue queue = { RUNS, .record = record, .recorded = recorded,
+                                 .replay = replay, .forget = forget };
 
 void mrt_cuda_fill_queue(mrt_device *device) {
   device->clock = clock_seconds;
-  device->remote = &remote, device->queue = &queue;
+  device->remote = &remote;
+  device->queue = mrt_cuda_of(device)->waits ? &unrecorded : &queue;
   device->check = check;
 }

@@ -143,6 +143,7 @@ mrt_status mrt_plugin_open_4(const mrt_plugin_core *core, int index,
   mrt_cuda *c = calloc(1, sizeof *c);
   if (!c) return mrt_fail(e, MRT_ENOMEM, "out of memory");
   c->index = index;
+  mrt_cuda_read_switches(c);
   code = cudaGetDeviceProperties(&p, index);
   c->arch = 10 * p.major + p.minor; /* libraries are opened by it */
   if (!code) code = start(c);

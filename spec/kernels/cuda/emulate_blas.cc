@@ -3,7 +3,8 @@
  * What the library's manual does not list is refused as it says, and so is an
  * algorithm that was found for another problem.  There are three algorithms, in
  * the order of the seed.  With MRT_EMULATE_PRODUCTS in the environment, every
- * product is told on stderr.
+ * product is told on stderr; with MRT_EMULATE_REFUSE=15:3 all from the third on
+ * are refused with status 15.
  *
  * SPDX-License-Identifier: MIT */
 #include "emulate_blas.h"
@@ -126,6 +127,14 @@ size_t workspace_of(const problem &p, int algorithm) {
   size_t one = p.m.compute == CUBLAS_COMPUTE_64F ? 8 : 4;
   if (algorithm == HALVES) return 2 * p.d.rows * p.d.cols * one;
   return algorithm == SPOILS ? SPOILED : 0;
+}
+
+/* How the next product is refused; 0: it is not. */
+cublasStatus_t refused() {
+  static const char *const text = getenv("MRT_EMULATE_REFUSE");
+  static int first, status, calls,
+      read = text ? sscanf(text, "%d:%d", &status, &first) : 0;
+  return (cublasStatus_t)(read > 0 && ++calls >= first ? status : 0);
 }
 
 bool aligned(const void *p, uint64_t to) { return (uintptr_t)p % to == 0; }
@@ -274,6 +283,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
   if (!handle || !A || !B || !C || !D || !algo)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (cublasStatus_t s = check(p)) return s;
+  if (cublasStatus_t s = refused()) return s;
   int which = (int)algo->data[1];
   uint64_t align = algo->data[2];
   bool biased = has(m, BIAS);
