@@ -29,6 +29,7 @@ return {
     { "MRT_CUDA", "the file of the CUDA plug-in; else libmrt_cuda.so beside the program; likewise "
       .. "MRT_NAME of a device called NAME" },
     { "MRT_CUDNN", "the file of cuDNN, off: do without" },
+    { "MRT_CUDA_GRAPHS", "off: each step is queued node by node, not as a CUDA graph" },
     { "MRT_NCCL", "the file of NCCL, off: do without" },
   } },
   { "ranks: mrt launch, torchrun, mpirun and Slurm set most of these", {
