@@ -54,6 +54,8 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
 
 mrt_status mrt_runner_bind(const mrt_plan *plan) {
   binding b = { .runner = plan->runner, .plan = plan };
+  for (int i = 0; i < plan->info.inputs_count; i++)
+    b.runner->input_slot[i] = -1;
   for (int i = 0; i < plan->buffer_count; i++)
     if (plan->buffers[i].kind == MRT_BUFFER_INPUT)
       b.runner->input_slot[plan->buffers[i].index] = i;

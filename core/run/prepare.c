@@ -254,10 +254,12 @@ mrt_status mrt_plan_fill_slots(const mrt_plan *plan, mrt_tensor *const *in) {
   mrt_context *ctx = plan->ctx;
   const mrt_runner *r = plan->runner;
   for (int i = 0; r->records && i < plan->info.inputs_count; i++) {
+    if (r->input_slot[i] < 0) continue;
     const mrt_buffer *slot = &plan->buffers[r->input_slot[i]];
     const char *from = in[i]->storage->data;
+    from += part_bytes(plan, in[i], i);
     MRT_TRY(mrt_device_copy(&ctx->device, (char *)r->space->data + slot->offset,
-                            from + part_bytes(plan, in[i], i), slot->bytes,
+                            from, mrt_type_bytes(&plan->input_types[i]),
                             &ctx->error));
   }
   return MRT_OK;

@@ -56,7 +56,8 @@ struct mrt_runner {
   mrt_storage **held;           /* by result: what the user holds of it, while
                                    its bits move; else NULL */
   int *input_slot;              /* by input: its buffer, which says where it is
-                                   copied to; only if runs are recorded */
+                                   copied to if runs are recorded; -1: nothing
+                                   reads it */
   bool agreed;                  /* the ranks have compared its collectives */
 
   uint64_t runs, seed_epoch; /* how often it ran since that seed */
