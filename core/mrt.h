@@ -407,7 +407,9 @@ MRT_API void mrt_plan_free(mrt_plan *plan); /* NULL is fine */
 typedef struct mrt_plan_info {
   size_t peak;       /* persistent + transient + outputs */
   size_t persistent; /* variables (weights, optimizer state) and constants */
-  size_t transient;  /* the arena: activations, gradients, workspaces */
+  size_t transient;  /* the arena: activations, gradients, workspaces; slots */
+  size_t slots;      /* of it: copies of the inputs, on a device that records
+                        runs */
   size_t outputs;
   size_t lower_bound; /* largest sum of live bytes at any node + the rest */
   size_t inputs;      /* the caller's own arguments; not in peak */

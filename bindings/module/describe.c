@@ -26,6 +26,7 @@ static int plan_info(lua_State *L) {
   set_integer(L, "peak", (int64_t)i.peak);
   set_integer(L, "persistent", (int64_t)i.persistent);
   set_integer(L, "transient", (int64_t)i.transient);
+  if (i.slots) set_integer(L, "slots", (int64_t)i.slots);
   set_integer(L, "outputs", (int64_t)i.outputs);
   set_integer(L, "lower_bound", (int64_t)i.lower_bound);
   set_integer(L, "working_set", (int64_t)i.working_set);

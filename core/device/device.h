@@ -127,10 +127,11 @@ struct mrt_queue {
   /* The communicator will be closed: waits for what needs it, and `begin` is
    * ESTATE for runs that do from then on.  NULL: no kernel uses one. */
   void (*part)(const mrt_device *device, mrt_communicator *comm);
-  /* Record what is queued from here, instead of doing it, up to `recorded`;
-   * NULL for *recording if that cannot be replayed.  All NULL: each run is
-   * queued step by step. */
-  mrt_status (*record)(const mrt_device *device, mrt_error *e);
+  /* Record what is queued from here, instead of doing it, up to `recorded`,
+   * which gives NULL for *recording if that cannot be replayed: what failed in
+   * between is forgotten then, unless the device did.  *begun false: it cannot
+   * be done at all, now.  All NULL: each run is queued step by step. */
+  mrt_status (*record)(const mrt_device *device, bool *begun, mrt_error *e);
   mrt_status (*recorded)(const mrt_device *device, void **recording,
                          mrt_error *e);
   mrt_status (*replay)(const mrt_device *device, void *recording, mrt_error *e);
@@ -161,7 +162,7 @@ typedef struct mrt_plugin_core {
  * with number `index`.  EDEVICE: it is not here, and how many there are. */
 typedef mrt_status mrt_plugin_open(const mrt_plugin_core *core, int index,
                                    mrt_device *device, mrt_error *e);
-#define MRT_PLUGIN_ENTRY "mrt_plugin_open_4" /* rises with this header */
+#define MRT_PLUGIN_ENTRY "mrt_plugin_open_5" /* rises with this header */
 
 /* The library that the environment's `variable` names, else `file` beside this
  * code or where libraries are.  It stays.  NULL: there is none, and `*why`. */

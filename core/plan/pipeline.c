@@ -120,8 +120,21 @@ static void add_hosted(mrt_plan_info *info, const mrt_step *s) {
   info->hosted_in += h->bytes_in, info->hosted_out += h->bytes_out;
 }
 
+/* Inputs' places follow the arena, in the order of the buffers. */
+static void place_slots(mrt_plan *plan) {
+  size_t at = plan->arena_bytes;
+  plan->info.slots = mrt_plan_slots(plan);
+  for (int i = 0; i < plan->buffer_count && plan->info.slots; i++) {
+    mrt_buffer *b = &plan->buffers[i];
+    if (b->kind != MRT_BUFFER_INPUT) continue;
+    b->offset = at;
+    at += mrt_round_up(plan->ctx, b->bytes);
+  }
+}
+
 static void add_up(mrt_plan *plan) {
   mrt_plan_info *info = &plan->info;
+  place_slots(plan);
   for (int i = 0; i < plan->buffer_count; i++) {
     const mrt_buffer *s = &plan->buffers[i];
     if (s->kind == MRT_BUFFER_INPUT) info->inputs += s->bytes;
@@ -139,14 +152,15 @@ static void add_up(mrt_plan *plan) {
     own->bytes += plan->swap_bytes[i];
     info->swapped += own->bytes;
   }
-  info->transient = plan->arena_bytes;
+  info->transient = plan->arena_bytes + info->slots;
   info->peak = info->persistent + info->transient + info->outputs;
   for (int i = 0; i < plan->graph.node_count; i++)
     if (plan->graph.nodes[i]->recomputed) /* the bound was without */
       info->order_free_bound = info->working_set;
-  info->lower_bound += info->persistent + info->outputs;
-  info->working_set += info->persistent + info->outputs;
-  info->order_free_bound += info->persistent + info->outputs;
+  size_t rest = info->persistent + info->slots + info->outputs;
+  info->lower_bound += rest;
+  info->working_set += rest;
+  info->order_free_bound += rest;
   info->nodes = plan->graph.node_count;
   info->outputs_count = plan->graph.output_count;
   double beside = mrt_measured_find(&plan->options, MRT_MEASURED_CALL);

@@ -85,7 +85,10 @@ mrt_status mrt_step_make(mrt_plan *plan, int i);
 /* EBUDGET: the plan's budget is too little; `needed` bytes would do, 0 where
  * that is unknown. */
 mrt_status mrt_plan_over(mrt_plan *plan, size_t needed);
-/* Bytes of the peak outside the arena: variables, constants, outputs. */
+/* Bytes of the places that inputs are copied to on a device that records runs,
+ * behind the arena: a recording holds where they lie. */
+size_t mrt_plan_slots(const mrt_plan *plan);
+/* Bytes of the peak outside the arena: these, variables, constants, outputs. */
 size_t mrt_plan_rest(mrt_plan *plan);
 /* The option; 0 is for plans without a budget: for one, all that is usual is
  * worth it. */

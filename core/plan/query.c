@@ -7,9 +7,19 @@
 #include "plan/planner.h"
 #include "plan/recompute/recompute.h"
 
-size_t mrt_plan_rest(mrt_plan *plan) {
+size_t mrt_plan_slots(const mrt_plan *plan) {
+  const mrt_queue *q = plan->ctx->device.queue;
   const mrt_graph *g = &plan->graph;
   size_t bytes = 0;
+  for (int i = 0; q && q->record && i < g->value_count; i++)
+    if (g->values[i]->leaf == MRT_LEAF_INPUT)
+      bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&g->values[i]->type));
+  return bytes;
+}
+
+size_t mrt_plan_rest(mrt_plan *plan) {
+  const mrt_graph *g = &plan->graph;
+  size_t bytes = mrt_plan_slots(plan);
   for (int i = 0; i < g->value_count; i++) g->values[i]->uses = 0;
   for (int i = 0; i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nin; k++) g->nodes[i]->in[k]->base->uses++;

@@ -1,7 +1,9 @@
 /* bind.c -- which pointer of which call goes where
  *
  * Every operand's pointer is filled from a list: places in the arena and in
- * variables when these move, inputs and outputs before every run.
+ * variables when these move, inputs and outputs before every run.  On a device
+ * that records runs these do not move either: inputs lie in their slots behind
+ * the arena, outputs in the runner's own storages.
  *
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
@@ -14,7 +16,8 @@ typedef struct binding {
 
 static mrt_status add(binding *b, mrt_address place) {
   mrt_runner *r = b->runner;
-  bool moving = place.where == MRT_IN_INPUT || place.where == MRT_IN_OUTPUT;
+  bool moving = !r->records &&
+                (place.where == MRT_IN_INPUT || place.where == MRT_IN_OUTPUT);
   if (moving) {
     if (!MRT_PUSH_ROOM(&r->arena, r->moving, r->moving_count, b->moving_room))
       return mrt_nomem(&b->plan->ctx->error);
@@ -35,7 +38,8 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
     [MRT_BUFFER_OUTPUT] = MRT_IN_OUTPUT,
   };
   const mrt_buffer *s = &b->plan->buffers[v->base->buffer];
-  mrt_address_kind where = mrt_buffer_in_arena(s)          ? MRT_IN_ARENA
+  bool slot = b->runner->records && s->kind == MRT_BUFFER_INPUT;
+  mrt_address_kind where = mrt_buffer_in_arena(s) || slot  ? MRT_IN_ARENA
                            : s->kind != MRT_BUFFER_SWAPPED ? homes[s->kind]
                            : s->node                       ? MRT_IN_SWAP_TIER
                                      : MRT_IN_SWAP_LOCATION;
@@ -50,6 +54,11 @@ static mrt_status add_operand(binding *b, mrt_operand *o, const mrt_value *v) {
 
 mrt_status mrt_runner_bind(const mrt_plan *plan) {
   binding b = { .runner = plan->runner, .plan = plan };
+  for (int i = 0; i < plan->info.inputs_count; i++)
+    b.runner->input_slot[i] = -1;
+  for (int i = 0; i < plan->buffer_count; i++)
+    if (plan->buffers[i].kind == MRT_BUFFER_INPUT)
+      b.runner->input_slot[plan->buffers[i].index] = i;
   for (int i = 0; i < plan->step_count; i++) {
     const mrt_node *n = plan->steps[i].node;
     mrt_call *call = &plan->runner->calls[i];

@@ -131,21 +131,21 @@ static mrt_status walk(const mrt_plan *plan) {
 
 /* The first run is queued as it is: kernels are loaded at their first launch.
  * What looks at single steps takes them one by one. */
-static mrt_status walk_queued(const mrt_plan *plan) {
+static mrt_status walk_queued(const mrt_plan *plan, mrt_tensor *const *in) {
   bool looks = plan->ctx->poison || plan->options.trap || plan->runner->times;
   bool updates = plan->first_update < plan->step_count;
-  uint64_t runs = plan->runner->runs;
   MRT_TRY(mrt_remote_begin(plan));
   plan->runner->milestones = !looks;
-  mrt_status s = MRT_OK;
-  if (looks) {
+  mrt_status s = mrt_plan_fill_slots(plan, in);
+  if (!s && looks) {
     s = walk(plan);
-  } else {
+  } else if (!s) {
     s = may_stop(plan, updates ? plan->first_update : -1);
     if (s) mrt_plan_abandon(plan, 0);
-    if (!s) s = runs ? mrt_replay(plan) : mrt_queue_all(plan);
+    if (!s) s = plan->runner->loaded ? mrt_replay(plan) : mrt_queue_all(plan);
     if (!s)
       plan->runner->runs++, plan->ctx->steps += (uint64_t)plan->step_count;
+    plan->runner->loaded |= !s;
   }
   return mrt_remote_end(plan, s);
 }
@@ -170,9 +170,10 @@ static mrt_status run(const mrt_plan *plan, const mrt_part *part,
     return mrt_fail(&ctx->error, MRT_EBUDGET,
                     "this evaluation takes %zu bytes, the budget is %zu",
                     plan->info.peak, ctx->memory.budget);
-  MRT_TRY(mrt_plan_prepare(plan, in));
+  mrt_status ready = mrt_plan_prepare(plan, in);
+  if (ready) return mrt_remote_stopped(plan, ready);
   MRT_TRY(mrt_plan_check_collectives(plan));
-  if (ctx->device.queue) return walk_queued(plan);
+  if (ctx->device.queue) return walk_queued(plan, in);
   plan->runner->at = -1;
   mrt_status s = walk(plan);
   if (s && s != MRT_ERANK) mrt_plan_abandon(plan, plan->runner->at + 1);

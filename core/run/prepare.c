@@ -1,7 +1,9 @@
 /* prepare.c -- memory for a run of a plan, and where everything lies in it
  *
  * Pointers of the arena and of variables are found anew only when the arena or
- * a variable has moved; those of inputs and results before every run.
+ * a variable has moved; those of inputs and results before every run.  On a
+ * device that records runs all of them stay: inputs are copied to slots behind
+ * the arena, and a result that the user still holds is copied away.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/op.h"
@@ -12,8 +14,10 @@
 /* Where a fixed place begins: an address, or an offset in the swap tier. */
 static uintptr_t begin_of(const mrt_plan *plan, const mrt_address *p) {
   bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_SWAP_LOCATION;
-  const mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
-  if (p->where == MRT_IN_VARIABLE) return (uintptr_t)s->data;
+  mrt_storage *s = leaf ? plan->leaves[p->index]->tensor->storage : NULL;
+  if (p->where == MRT_IN_OUTPUT)
+    return (uintptr_t)plan->runner->result_storage[p->index]->data;
+  if (p->where == MRT_IN_VARIABLE) return s->placed = true, (uintptr_t)s->data;
   if (p->where == MRT_IN_SWAP_LOCATION)
     return mrt_swap_location_place(s->location);
   const mrt_buffer *b = &plan->buffers[p->index];
@@ -25,12 +29,17 @@ static uintptr_t begin_of(const mrt_plan *plan, const mrt_address *p) {
   return (uintptr_t)plan->runner->space->data + offset;
 }
 
-static void resolve_fixed(const mrt_plan *plan) {
+/* Has one of them moved? */
+static bool resolve_fixed(const mrt_plan *plan) {
   const mrt_runner *r = plan->runner;
+  bool moved = false;
   for (int i = 0; i < r->fixed_count; i++) {
     const mrt_address *p = &r->fixed[i];
-    *p->pointer = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
+    void *at = (void *)(begin_of(plan, p) + (uintptr_t)p->bytes);
+    moved |= *p->pointer != at;
+    *p->pointer = at;
   }
+  return moved;
 }
 
 /* Where the plan's rows of input `t` begin, in bytes: an input longer than the
@@ -53,18 +62,55 @@ static void resolve_moving(const mrt_plan *plan, mrt_tensor *const *in) {
   }
 }
 
-/* A result that the user still holds keeps its bits: this run gets another. */
-static mrt_status ready_results(const mrt_plan *plan) {
-  for (int i = 0; i < plan->result_count; i++) {
-    mrt_storage **s = &plan->runner->result_storage[i];
-    if (*s && (*s)->refs == 1) continue;
-    mrt_storage *fresh;
-    MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&plan->results[i]->type),
-                            &fresh));
-    mrt_storage_unref(*s);
-    *s = fresh;
-  }
+/* The bits of a result that the user holds move to other memory, and the runner
+ * keeps the place where recordings write them. */
+static mrt_status move_bits(const mrt_plan *plan, int i, mrt_storage *fresh) {
+  mrt_context *ctx = plan->ctx;
+  mrt_runner *r = plan->runner;
+  mrt_storage *old = r->result_storage[i];
+  MRT_TRY(mrt_device_copy(&ctx->device, fresh->data, old->data, old->nbytes,
+                          &ctx->error));
+  void *place = old->data;
+  old->data = fresh->data, fresh->data = place;
+  if (old->placed) ctx->memory.moves++;
+  r->held[i] = old;
   return MRT_OK;
+}
+
+/* A result that the user still holds keeps its bits: this run gets another. */
+static mrt_status ready_result(const mrt_plan *plan, int i) {
+  mrt_runner *r = plan->runner;
+  mrt_storage *own = r->result_storage[i], *fresh;
+  if (own && own->refs == 1) return mrt_storage_drop_host(own), MRT_OK;
+  MRT_TRY(mrt_storage_new(plan->ctx, mrt_type_bytes(&plan->results[i]->type),
+                          &fresh));
+  bool stays = r->records && own && own->data;
+  mrt_status s = stays ? move_bits(plan, i, fresh) : MRT_OK;
+  if (s) return mrt_storage_unref(fresh), s;
+  if (!stays) mrt_storage_unref(own), r->placed_generation = 0;
+  r->result_storage[i] = fresh;
+  return MRT_OK;
+}
+
+/* What was moved can be read from here on, while the run is computed. */
+static void let_held_go(const mrt_plan *plan) {
+  const mrt_device *d = &plan->ctx->device;
+  mrt_runner *r = plan->runner;
+  uint64_t here = 0;
+  for (int i = 0; i < plan->result_count; i++) {
+    if (!r->held[i]) continue;
+    if (!here) here = d->queue->fence(d);
+    r->held[i]->fence = here;
+    mrt_storage_unref(r->held[i]);
+    r->held[i] = NULL;
+  }
+}
+
+static mrt_status ready_results(const mrt_plan *plan) {
+  mrt_status s = MRT_OK;
+  for (int i = 0; i < plan->result_count && !s; i++) s = ready_result(plan, i);
+  let_held_go(plan);
+  return s;
 }
 
 static mrt_status check_leaves(const mrt_plan *plan) {
@@ -96,9 +142,8 @@ MRT_API bool mrt_plan_fits(const mrt_plan *plan) {
 /* Bytes that this run has to get from the device. */
 static size_t bytes_to_get(const mrt_plan *plan) {
   const mrt_runner *r = plan->runner;
-  size_t bytes = 0;
-  if (plan->arena_bytes > r->space->bytes)
-    bytes += plan->arena_bytes - r->space->bytes;
+  size_t bytes = 0, space = plan->arena_bytes + plan->info.slots;
+  if (space > r->space->bytes) bytes += space - r->space->bytes;
   for (int i = 0; i < plan->result_count; i++)
     if (!r->result_storage[i]) bytes += mrt_type_bytes(&plan->results[i]->type);
   for (int i = 0; i < plan->leaf_count; i++)
@@ -205,6 +250,21 @@ static void begin(const mrt_plan *plan) {
   run->stalled = 0;
 }
 
+mrt_status mrt_plan_fill_slots(const mrt_plan *plan, mrt_tensor *const *in) {
+  mrt_context *ctx = plan->ctx;
+  const mrt_runner *r = plan->runner;
+  for (int i = 0; r->records && i < plan->info.inputs_count; i++) {
+    if (r->input_slot[i] < 0) continue;
+    const mrt_buffer *slot = &plan->buffers[r->input_slot[i]];
+    const char *from = in[i]->storage->data;
+    from += part_bytes(plan, in[i], i);
+    MRT_TRY(mrt_device_copy(&ctx->device, (char *)r->space->data + slot->offset,
+                            from, mrt_type_bytes(&plan->input_types[i]),
+                            &ctx->error));
+  }
+  return MRT_OK;
+}
+
 mrt_status mrt_plan_prepare(const mrt_plan *plan, mrt_tensor *const *in) {
   mrt_runner *r = plan->runner;
   wait_for_guests(plan);
@@ -213,15 +273,14 @@ mrt_status mrt_plan_prepare(const mrt_plan *plan, mrt_tensor *const *in) {
   MRT_TRY(mrt_plan_evict(plan));
   MRT_TRY(mrt_plan_begin_variables(plan));
   MRT_TRY(mrt_plan_fetch(plan));
-  MRT_TRY(mrt_space_reserve(r->space, plan->arena_bytes));
+  MRT_TRY(mrt_space_reserve(r->space, plan->arena_bytes + plan->info.slots));
   MRT_TRY(mrt_space_reserve_host(r->space, plan->info.staging));
   MRT_TRY(ready_results(plan));
   if (r->placed_generation != r->space->generation ||
       r->placed_moves != plan->ctx->memory.moves) {
-    resolve_fixed(plan);
+    r->places += resolve_fixed(plan);
     r->placed_generation = r->space->generation;
     r->placed_moves = plan->ctx->memory.moves;
-    r->places++;
   }
   resolve_moving(plan, in);
   begin(plan);

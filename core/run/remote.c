@@ -3,17 +3,17 @@
  * A run is queued and left; the host goes on.  An index out of range makes the
  * updates that follow do nothing, and is told when somebody next waits for the
  * device, or runs the plan again.  Each run ends with a fence, so that its
- * results are read while the next one is computed.  From its second run on, a
- * plan is recorded as one launch, once for each set of addresses that its
- * inputs and results come to lie at.
+ * results are read while the next one is computed.  At its second run a plan is
+ * recorded as one launch, for all runs after it: its inputs are copied to
+ * slots first, its results lie where they always do (prepare.c).
  *
- *   in_flight   plans whose last run may not have ended
- *   recordings  of a plan, the latest used first
+ *   in_flight  plans whose last run may not have ended
  *
  * Invariants
  *   - a plan is in flight from the end of its queueing until somebody has
  *     waited for the device and told what the run has met;
- *   - a recording is replayed only at the addresses it was recorded at;
+ *   - a recording is forgotten when something it uses has moved;
+ *   - a plan that could not be recorded is queued step by step, each time;
  *   - when the device has failed, what plans in flight update is torn
  *     (specs of devices that queue).
  *
@@ -133,14 +133,18 @@ static void set_fence(const mrt_plan *plan) {
     if (plan->written[i]->storage) plan->written[i]->storage->fence = 0;
 }
 
+mrt_status mrt_remote_stopped(const mrt_plan *plan, mrt_status s) {
+  int done = -1;
+  if (s == MRT_EDEVICE && queue_of(plan)) stopped_in(plan, &done);
+  return done >= 0 ? tell_failure(plan) : s;
+}
+
 mrt_status mrt_remote_begin(const mrt_plan *plan) {
   mrt_runner *r = plan->runner;
   mrt_context *ctx = plan->ctx;
   if (r->run.words) MRT_TRY(mrt_remote_fault(plan));
   mrt_status s = queue_of(plan)->begin(&ctx->device, &r->run, &ctx->error);
-  int done = -1;
-  if (s == MRT_EDEVICE) stopped_in(plan, &done);
-  if (done >= 0) return tell_failure(plan);
+  if (s) return mrt_remote_stopped(plan, s);
   r->queued = false, r->at = 0;
   return s;
 }
@@ -175,59 +179,13 @@ void mrt_remote_leave(const mrt_plan *plan) {
 
 void mrt_replay_forget(const mrt_plan *plan) {
   mrt_runner *r = plan->runner;
-  const mrt_queue *q = queue_of(plan);
-  while (r->recording_count)
-    q->forget(&plan->ctx->device,
-              r->recordings[--r->recording_count].recording);
-}
-
-/* Where inputs and results lie. */
-static uint64_t addresses(const mrt_plan *plan) {
-  mrt_runner *r = plan->runner;
-  uint64_t h = r->recorded_generation;
-  for (int i = 0; i < r->moving_count; i++) {
-    h = (h ^ (uint64_t)(uintptr_t)*r->moving[i].pointer) *
-        UINT64_C(0x9e3779b97f4a7c15);
-    h ^= h >> 29;
-  }
-  return h;
-}
-
-/* What was recorded for these addresses comes first; NULL: nothing was. */
-static void *find(const mrt_plan *plan, uint64_t key) {
-  mrt_runner *r = plan->runner;
-  for (int i = 0; i < r->recording_count; i++) {
-    mrt_recording found = r->recordings[i];
-    if (found.key != key) continue;
-    memmove(r->recordings + 1, r->recordings,
-            (size_t)i * sizeof *r->recordings);
-    r->recordings[0] = found;
-    return found.recording;
-  }
-  return NULL;
-}
-
-static void keep(const mrt_plan *plan, uint64_t key, void *recording) {
-  mrt_runner *r = plan->runner;
-  int n = r->recording_count;
-  if (n == MRT_RECORDINGS)
-    queue_of(plan)->forget(&plan->ctx->device, r->recordings[--n].recording);
-  memmove(r->recordings + 1, r->recordings, (size_t)n * sizeof *r->recordings);
-  r->recordings[0] = (mrt_recording){ key, recording };
-  r->recording_count = n + 1;
-}
-
-/* Fixed places may have moved since. */
-static void refresh(const mrt_plan *plan) {
-  mrt_runner *r = plan->runner;
-  if (r->recorded_generation == r->places) return;
-  mrt_replay_forget(plan);
-  r->recorded_generation = r->places;
+  if (r->recording) queue_of(plan)->forget(&plan->ctx->device, r->recording);
+  r->recording = NULL;
 }
 
 /* What the host computes is in no recording, nor what it copies to a file. */
 static bool may_record(const mrt_plan *plan) {
-  bool all = queue_of(plan)->record != NULL;
+  bool all = plan->runner->records && !plan->runner->unrecorded;
   for (int i = 0; i < plan->graph.transfer_count && all; i++)
     all = plan->runner->slots[plan->transfers[i].tier] == 0;
   for (int i = 0; i < plan->step_count && all; i++)
@@ -235,26 +193,37 @@ static bool may_record(const mrt_plan *plan) {
   return all;
 }
 
+/* Record the run, as which it is not done yet.  Where that does not work out
+ * there is no recording and all is as before: then, *run is what is to be done
+ * about it, nothing or the run's own failure. */
+static mrt_status record(const mrt_plan *plan, mrt_status *run) {
+  mrt_context *ctx = plan->ctx;
+  mrt_runner *r = plan->runner;
+  const mrt_queue *q = queue_of(plan);
+  bool begun = false;
+  *run = MRT_OK;
+  MRT_TRY(q->record(&ctx->device, &begun, &ctx->error));
+  if (!begun) return r->unrecorded = true, MRT_OK;
+  *run = mrt_queue_all(plan);
+  mrt_error told = ctx->error;
+  MRT_TRY(q->recorded(&ctx->device, &r->recording, &ctx->error));
+  r->recorded_places = r->places;
+  r->unrecorded = !r->recording;
+  if (*run == MRT_EDEVICE && r->unrecorded) *run = MRT_OK; /* it works again */
+  if (*run) mrt_replay_forget(plan), ctx->error = told;
+  return MRT_OK;
+}
+
 mrt_status mrt_replay(const mrt_plan *plan) {
   mrt_context *ctx = plan->ctx;
-  const mrt_queue *q = queue_of(plan);
-  refresh(plan);
-  uint64_t key = addresses(plan);
-  void *recording = find(plan, key);
-  if (!recording && !may_record(plan)) return mrt_queue_all(plan);
-  if (!recording) {
-    MRT_TRY(q->record(&ctx->device, &ctx->error));
-    mrt_status s = mrt_queue_all(plan);
-    mrt_error told = ctx->error;
-    mrt_status end = q->recorded(&ctx->device, &recording, &ctx->error);
-    if (s) {
-      if (!end && recording) q->forget(&ctx->device, recording);
-      return ctx->error = told, s;
-    }
-    MRT_TRY(end);
-    if (!recording) return mrt_queue_all(plan); /* as it is, then */
-    keep(plan, key, recording);
+  mrt_runner *r = plan->runner;
+  if (r->recorded_places != r->places) mrt_replay_forget(plan);
+  if (!r->recording && may_record(plan)) {
+    mrt_status s;
+    MRT_TRY(record(plan, &s));
+    MRT_TRY(s);
   }
-  plan->runner->at = plan->step_count - 1;
-  return q->replay(&ctx->device, recording, &ctx->error);
+  if (!r->recording) return mrt_queue_all(plan);
+  r->at = plan->step_count - 1;
+  return queue_of(plan)->replay(&ctx->device, r->recording, &ctx->error);
 }

@@ -26,6 +26,9 @@ void mrt_plan_abandon(const mrt_plan *plan, int from);
 
 /* What its run has met, as far as that can be seen; it is forgotten then. */
 mrt_status mrt_remote_fault(const mrt_plan *plan);
+/* `status`, with which what comes before a run broke off: where the device has
+ * failed in a run that it was given, which. */
+mrt_status mrt_remote_stopped(const mrt_plan *plan, mrt_status status);
 /* Around what a run queues.  `begin` tells what the run before has met. */
 mrt_status mrt_remote_begin(const mrt_plan *plan);
 mrt_status mrt_remote_end(const mrt_plan *plan, mrt_status status);

@@ -84,6 +84,8 @@ mrt_status mrt_plan_check_inputs(const mrt_plan *plan, const mrt_part *part,
 /* Get what a run needs from the device, and resolve where all of it lies; on
  * failure nothing has changed but variables that have begun. */
 mrt_status mrt_plan_prepare(const mrt_plan *plan, mrt_tensor *const *in);
+/* Queue that inputs are copied to their slots, if they have such. */
+mrt_status mrt_plan_fill_slots(const mrt_plan *plan, mrt_tensor *const *in);
 /* Do all ranks have this plan's collectives?  ERANK, saying where they begin to
  * differ; then nothing has changed. */
 mrt_status mrt_plan_check_collectives(const mrt_plan *plan);

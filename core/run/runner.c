@@ -33,8 +33,11 @@ static mrt_status make_arrays(const mrt_plan *plan) {
   mrt_runner *r = plan->runner;
   MRT_TRY(copy_calls(plan));
   r->result_storage = MRT_NEW(&r->arena, mrt_storage *, plan->result_count);
+  r->held = MRT_NEW(&r->arena, mrt_storage *, plan->result_count);
+  r->input_slot = MRT_NEW(&r->arena, int, plan->info.inputs_count);
   r->run.copies = MRT_NEW(&r->arena, uint64_t, plan->graph.transfer_count);
-  return r->result_storage && r->run.copies ? MRT_OK : MRT_ENOMEM;
+  bool all = r->result_storage && r->held && r->input_slot && r->run.copies;
+  return all ? MRT_OK : MRT_ENOMEM;
 }
 
 mrt_status mrt_runner_new(mrt_plan *plan, mrt_space *space) {
@@ -43,6 +46,7 @@ mrt_status mrt_runner_new(mrt_plan *plan, mrt_space *space) {
   if (!r) return mrt_nomem(&ctx->error);
   plan->runner = r;
   r->space = space, r->run.device = ctx->device.state;
+  r->records = ctx->device.queue && ctx->device.queue->record;
   r->seed_epoch = ctx->random.begun;
   mrt_arena_init(&r->arena, ctx->allocator);
   mrt_status s = make_arrays(plan);

@@ -9,7 +9,9 @@
  *   - functions of run/ take a const plan: what changes is plan->runner;
  *   - calls[i] is the plan's call of step i, with addresses: those of the arena
  *     and of variables hold while placed_generation and placed_moves do, those
- *     of inputs and outputs for one run;
+ *     of inputs and outputs for one run, or as long if runs are recorded;
+ *   - where runs are recorded, result_storage[i] keeps its address: a user who
+ *     holds a result of the run before holds a storage of his own by then;
  *   - after the first run nothing here is allocated.
  *
  * SPDX-License-Identifier: MIT */
@@ -35,13 +37,6 @@ typedef struct mrt_address {
   int64_t bytes; /* offset from there */
 } mrt_address;
 
-/* A run as one launch, for one set of addresses. */
-typedef struct mrt_recording {
-  uint64_t key;
-  void *recording;
-} mrt_recording;
-enum { MRT_RECORDINGS = 8 };
-
 struct mrt_runner {
   mrt_arena arena; /* all arrays here */
   mrt_space *space;
@@ -58,6 +53,11 @@ struct mrt_runner {
   uint64_t placed_generation;   /* of the space when `fixed` was resolved, */
   uint64_t placed_moves;        /* and of the context */
   mrt_storage **result_storage; /* the last run's, reused if nobody has it */
+  mrt_storage **held;           /* by result: what the user holds of it, while
+                                   its bits move; else NULL */
+  int *input_slot;              /* by input: its buffer, which says where it is
+                                   copied to if runs are recorded; -1: nothing
+                                   reads it */
   bool agreed;                  /* the ranks have compared its collectives */
 
   uint64_t runs, seed_epoch; /* how often it ran since that seed */
@@ -68,13 +68,15 @@ struct mrt_runner {
   double (*clock)(void);
 
   /* on a device that queues (run/remote.c) */
+  bool records; /* the device records runs: nothing they use moves */
+  bool loaded;  /* it has been queued once, whatever random numbers did since */
   const mrt_plan *next_in_flight;
   bool queued;                  /* its last run, whole */
   bool milestones;              /* and they are in it */
-  uint64_t places;              /* rises when fixed places move, */
-  uint64_t recorded_generation; /* and what it was at these recordings */
-  mrt_recording recordings[MRT_RECORDINGS];
-  int recording_count;
+  uint64_t places;          /* rises when fixed places move, */
+  uint64_t recorded_places; /* and what it was at this recording */
+  void *recording;          /* a run as one launch; NULL: not yet */
+  bool unrecorded;          /* that did not work out: it is not tried again */
 };
 
 /* The call of a step of the plan, with addresses. */

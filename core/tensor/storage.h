@@ -18,6 +18,8 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 /* Of a context: what it has of the device, and may have.  Written by storage.c,
  * but for the limits, which users set; `moves` by whoever moves a storage. */
 typedef struct mrt_device_memory {
@@ -36,6 +38,7 @@ typedef struct mrt_storage {
   void *host;    /* its bytes where we can read them, if somebody looks */
   size_t nbytes; /* requested: a multiple of the device's alignment */
   struct mrt_swap_location *location; /* in the swap tier; NULL: none */
+  bool placed; /* a plan has its address: moves rises when that changes */
   /* On a device that queues: its bytes are there once this fence is passed, and
    * what was queued since does not write them; 0: not known. */
   uint64_t fence;

@@ -3,7 +3,9 @@
  * Nothing here waits for the device but what says so in its name (wait, sync,
  * read): a step is queued, recorded at its second run, and replayed.  The first
  * failure of any call is kept (mrt_cuda_check) and is every later call's answer,
- * since a device that has failed once computes nothing more.  A run's words
+ * since a device that has failed once computes nothing more; but a recording
+ * that does not work out has computed nothing, and is done without (give_up).
+ * MRT_CUDA_GRAPHS=off records nothing.  A run's words
  * (fault, step, seed) lie in the device's memory, where kernels read them: a
  * recording is never made again because they change.
  *
@@ -12,6 +14,7 @@
 #include "jit/compile.h"
 #include "jit/jit.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -196,24 +199,57 @@ static void leave(const mrt_device *device, mrt_run *run) {
 
 /* ---- recordings ---------------------------------------------------------- */
 
-static mrt_status record(const mrt_device *device, mrt_error *e) {
+/* Codes of captures: what was captured is lost, the device is as it was. */
+static bool is_of_capture(cudaError_t code) {
+  return code >= cudaErrorStreamCaptureUnsupported &&
+         code <= cudaErrorCapturedEvent;
+}
+
+/* There is no recording, and *e says why.  EDEVICE if the device has failed, or
+ * its queue still captures. */
+static mrt_status give_up(mrt_cuda *c, const char *what, cudaError_t code,
+                          mrt_error *e) {
+  enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cudaGetLastError();
+  if (is_of_capture(c->failed)) code = c->failed, c->failed = cudaSuccess;
+  cudaError_t now = cudaStreamIsCapturing(c->queue, &capture);
+  if (!now && capture != cudaStreamCaptureStatusNone) now = code;
+  if (!now) now = cudaStreamQuery(c->queue);
+  if (now == cudaErrorNotReady) cudaGetLastError(), now = cudaSuccess;
+  MRT_CUDA_TRY(c, now, e);
+  mrt_fail(e, MRT_EDEVICE, "cuda:%d: %s: %s", c->index, what,
+           cudaGetErrorString(code));
+  return MRT_OK;
+}
+
+static mrt_status record(const mrt_device *device, bool *begun, mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
-  return mrt_cuda_check(
-      c, cudaStreamBeginCapture(c->queue, cudaStreamCaptureModeThreadLocal), e);
+  MRT_TRY(mrt_cuda_check(c, cudaSuccess, e));
+  cudaError_t code =
+      cudaStreamBeginCapture(c->queue, cudaStreamCaptureModeThreadLocal);
+  *begun = code == cudaSuccess;
+  return *begun ? MRT_OK : give_up(c, "cudaStreamBeginCapture", code, e);
 }
 
 static mrt_status recorded(const mrt_device *device, void **recording,
                            mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
+  const char *what = "cudaStreamEndCapture";
   cudaGraph_t graph = NULL;
   cudaGraphExec_t exec = NULL;
   *recording = NULL;
-  MRT_CUDA_TRY(c, cudaStreamEndCapture(c->queue, &graph), e);
-  cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
-  cudaGraphDestroy(graph);
-  MRT_CUDA_TRY(c, code, e);
+  cudaError_t code = cudaStreamEndCapture(c->queue, &graph);
+  if (!code) {
+    what = "cudaGraphInstantiate";
+    code = cudaGraphInstantiate(&exec, graph, 0);
+  }
+  if (graph) cudaGraphDestroy(graph);
+  if (code || is_of_capture(c->failed)) {
+    if (exec && !code) cudaGraphExecDestroy(exec);
+    return give_up(c, what, code, e);
+  }
   *recording = exec;
-  return MRT_OK;
+  return mrt_cuda_check(c, cudaSuccess, e);
 }
 
 static mrt_status replay(const mrt_device *device, void *recording,
@@ -234,18 +270,26 @@ static const mrt_remote remote = {
   .fill = fill,
 };
 
-#define RUNS                                                                   \
+#define STEP_BY_STEP                                                           \
   .wait = wait, .fence = set_fence, .wait_fence = wait_fence, .begin = begin,  \
   .end = end, .stop = mrt_cuda_stop, .see = see, .milestone = milestone,       \
   .reached = reached, .clear_fault = clear_fault, .leave = leave,              \
   .part = mrt_cuda_part
-static const mrt_queue unrecorded = { RUNS };
-static const mrt_queue queue = { RUNS, .record = record, .recorded = recorded,
-                                 .replay = replay, .forget = forget };
+
+static const mrt_queue plain = { STEP_BY_STEP };
+static const mrt_queue queue = {
+  STEP_BY_STEP,
+  .record = record,
+  .recorded = recorded,
+  .replay = replay,
+  .forget = forget,
+};
 
 void mrt_cuda_fill_queue(mrt_device *device) {
+  const char *graphs = getenv("MRT_CUDA_GRAPHS");
+  bool off = graphs && strcmp(graphs, "off") == 0;
+  if (mrt_cuda_of(device)->waits) off = true;
   device->clock = clock_seconds;
-  device->remote = &remote;
-  device->queue = mrt_cuda_of(device)->waits ? &unrecorded : &queue;
+  device->remote = &remote, device->queue = off ? &plain : &queue;
   device->check = check;
 }

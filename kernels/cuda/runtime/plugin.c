@@ -121,10 +121,10 @@ static void describe(mrt_device *d, mrt_cuda *c,
 __attribute__((visibility("default")))
 #endif
 mrt_status
-mrt_plugin_open_4(const mrt_plugin_core *core, int index, mrt_device *device,
+mrt_plugin_open_5(const mrt_plugin_core *core, int index, mrt_device *device,
                   mrt_error *e);
 
-mrt_status mrt_plugin_open_4(const mrt_plugin_core *core, int index,
+mrt_status mrt_plugin_open_5(const mrt_plugin_core *core, int index,
                              mrt_device *device, mrt_error *e) {
   int count = 0;
   struct cudaDeviceProp p = { 0 };

@@ -34,6 +34,7 @@ return {
     { "MRT_CUDA_SYNC", "1: each node of a plan is waited for, so that a failure names it; nothing "
       .. "is recorded" },
     { "MRT_CUDNN", "the file of cuDNN, off: do without" },
+    { "MRT_CUDA_GRAPHS", "off: each step is queued node by node, not as a CUDA graph" },
     { "MRT_NCCL", "the file of NCCL, off: do without" },
   } },
   { "ranks: mrt launch, torchrun, mpirun and Slurm set most of these", {

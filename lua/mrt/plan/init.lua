@@ -17,6 +17,7 @@ local roles = require "mrt.plan.report.roles"
 ---@field peak integer
 ---@field persistent integer   variables and constants
 ---@field transient integer    the arena: activations, gradients, workspaces
+---@field slots integer?       of it: copies of the inputs, on a device that records runs
 ---@field outputs integer
 ---@field lower_bound integer  no order of this graph's places could do with less
 ---@field order_free_bound integer  no order of these nodes could

@@ -303,7 +303,7 @@ describe("a CUDA device", function()
       end
       print(told > 0 and "failed" or "did not fail")
       print(pcall(w.item, w:sum()))
-    ]], "MRT_EMULATE_FAIL=150")
+    ]], "MRT_EMULATE_FAIL=154")
     assert.truthy(out:find("cuda:0 failed", 1, true), out)
     assert.truthy(out:find("%(.-:%d+%)"), out)
     assert.truthy(out:find("\nfailed", 1, true), out)

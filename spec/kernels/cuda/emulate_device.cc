@@ -24,7 +24,8 @@ long fails_in = (long)number_from("MRT_EMULATE_FAIL", 0);
 cudaError_t last, broke;
 char message[512];
 
-/* Kernels that ran, by name; told at the end if that is asked for. */
+/* Kernels that ran, and what else is counted, by name; told at the end if that
+ * is asked for. */
 struct tally {
   std::map<std::string, long> runs;
   ~tally() {
@@ -101,6 +102,8 @@ cudaError_t working() {
     broken(cudaErrorLaunchFailure, "fails as it was told to");
   return broke;
 }
+
+void count(const char *name) { ran.runs[name]++; }
 
 /* "name:n": the n-th kernel with this in its name. */
 bool may_run(const char *name) {

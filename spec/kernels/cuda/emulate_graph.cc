@@ -5,15 +5,25 @@
  * its stream; inside it every order that the edges permit may come: seed 0
  * does copies as late as it can, seed 1 as early, others draw.
  *
+ * MRT_EMULATE_CAPTURE names what fails, each time: "begin", "inside" (a call of
+ * what is captured), "end" or "instantiate".
+ *
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 struct CUgraphExec_st {
   std::shared_ptr<const std::vector<node>> nodes;
 };
 
 namespace {
+
+bool fails(const char *at) {
+  static const char *const text = getenv("MRT_EMULATE_CAPTURE");
+  return text && strcmp(text, at) == 0;
+}
 
 std::vector<capture_ref> captures;
 std::vector<cudaStream_t> capturing; /* of all of them */
@@ -84,6 +94,7 @@ cudaError_t refuse_capture(cudaStream_t stream) {
 
 void record(cudaStream_t s, work w) {
   capture &c = *s->recording;
+  if (fails("inside") && c.nodes.size() == 3) c.invalid = true;
   int number = (int)c.nodes.size();
   c.nodes.push_back({ std::move(w), s->last });
   s->last = { number };
@@ -110,6 +121,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
   if (cudaError_t e = working()) return said(e);
   if (!stream) return said(cudaErrorStreamCaptureUnsupported);
   if (stream->recording) return said(refuse_capture(stream));
+  if (fails("begin")) return said(cudaErrorStreamCaptureUnsupported);
   capture_ref c(new capture{ {}, stream, mode, false });
   captures.push_back(c);
   join(stream, c, {});
@@ -125,8 +137,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   bool joined = is_joined(*c);
   end(c);
   if (cudaError_t e = working()) return said(e);
-  if (c->invalid) return said(cudaErrorStreamCaptureInvalidated);
+  if (c->invalid || fails("end"))
+    return said(cudaErrorStreamCaptureInvalidated);
   if (!joined) return said(cudaErrorStreamCaptureUnjoined);
+  count("cudaStreamEndCapture");
   *graph = new CUgraph_st{ std::move(c->nodes) };
   return said(cudaSuccess);
 }
@@ -147,6 +161,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
   *exec = NULL;
   if (cudaError_t e = working()) return said(e);
   if (!graph) return said(cudaErrorInvalidValue);
+  if (fails("instantiate")) return said(cudaErrorMemoryAllocation);
+  count("cudaGraphInstantiate");
   *exec =
       new CUgraphExec_st{ std::make_shared<std::vector<node>>(graph->nodes) };
   return said(cudaSuccess);
@@ -160,6 +176,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   inside call;
   if (cudaError_t e = working()) return said(e);
   if (!exec) return said(cudaErrorInvalidValue);
+  count("cudaGraphLaunch");
   auto nodes = exec->nodes;
   return said(give(
       stream, { "graph", false, [nodes] { replay(*nodes); }, NULL, NULL }));

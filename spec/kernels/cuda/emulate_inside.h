@@ -36,6 +36,8 @@ bool is_broken();
 
 /* Whether a kernel runs, not breaks; counts it. */
 bool may_run(const char *name);
+/* MRT_EMULATE_COUNT tells how often something was done, too. */
+void count(const char *name);
 
 uint64_t seed();
 /* The i-th of n in the order of the seed; `salt` makes different ones. */

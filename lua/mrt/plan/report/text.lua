@@ -54,6 +54,9 @@ local function totals(plan, lines)
   if gathered > 0 then
     add(lines, "    of them %s  gathered once for all micro-batches", bytes(gathered))
   end
+  if plan.slots then
+    add(lines, "    of them %s  where inputs are copied to", bytes(plan.slots))
+  end
   add(lines, "  outputs   %s", bytes(plan.outputs))
   add(lines, "lower bound %s  peak is %.3f of it", bytes(plan.lower_bound),
     ratio)
