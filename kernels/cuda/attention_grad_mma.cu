@@ -47,11 +47,12 @@ template <bool ADJUSTS>
 MRT_DEVICE void weigh(const mrt_attention &n, const look &at, int64_t t,
                       int64_t key, float lse, float delta, bool is_seen,
                       float *s, float *dp) {
-  float exponent = *s * (float)(n.scale * LOG2_E), slope = 1;
-  if (ADJUSTS && is_seen)
-    exponent = mrt_adjust(n, at.b, at.h, t, key, *s * (float)n.scale, &slope) *
-               (float)LOG2_E;
-  *s = is_seen ? exp2f(exponent - lse) : 0;
+  float x = *s, unit = (float)(n.scale * LOG2_E), slope = 1;
+  if (ADJUSTS && is_seen) {
+    x = mrt_adjust(n, at.b, at.h, t, key, x * (float)n.scale, &slope);
+    unit = (float)LOG2_E;
+  }
+  *s = is_seen ? mrt_exp2(fmaf(x, unit, -lse)) : 0;
   *dp = is_seen ? *s * (*dp - delta) * slope : 0;
 }
 

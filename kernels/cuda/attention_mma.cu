@@ -32,57 +32,66 @@ struct warp_rows {
   int64_t b, h, t;
 };
 
-/* Scores of a query with columns `column` and the next of a tile become
- * exponents of 2; keys that it does not see get -infinity. */
-template <bool ADJUSTS>
-MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at,
-                        int64_t row, int64_t s, int column, mrt_reach seen,
-                        float *score) {
+/* Scores of queries and of keys s .. become exponents of 2; keys that a query
+ * does not see get -infinity. */
+template <bool ADJUSTS, int M>
+MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at, int64_t s,
+                        float w[M][KEYS / 8][4]) {
+  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
   const float unit = (float)(n.scale * LOG2_E);
   MRT_UNROLL
-  for (int i = 0; i < 2; i++) {
-    bool is_seen = column + i >= seen.from && column + i < seen.end;
-    float slope, x = score[i];
-    if (ADJUSTS && is_seen)
-      x = mrt_adjust(n, at.b, at.h, row, s + column + i, x * (float)n.scale,
-                     &slope) *
-          (float)LOG2_E;
-    else
-      x *= unit;
-    score[i] = is_seen ? x : -INFINITY;
+  for (int r = 0; r < 2 * M; r++) {
+    int64_t row = at.t + 8 * r + g;
+    mrt_reach seen = mrt_mma_seen<KEYS>(n, at.sample, row, s);
+    MRT_UNROLL
+    for (int j = 0; j < KEYS / 8 * 2; j++) {
+      int key = j / 2 * 8 + column + j % 2;
+      bool is_seen = key >= seen.from && key < seen.end;
+      float slope, *score = &w[r / 2][j / 2][r % 2 * 2 + j % 2], x = *score;
+      if (ADJUSTS && is_seen)
+        x = mrt_adjust(n, at.b, at.h, row, s + key, x * (float)n.scale,
+                       &slope) *
+            (float)LOG2_E;
+      else
+        x *= unit;
+      *score = is_seen ? x : -INFINITY;
+    }
   }
 }
 
-/* Scores of queries and of keys s .. become weights. */
+/* Scores of queries and of keys s .. become weights.  Where all are seen their
+ * maximum is taken before the scale, which then is one instruction with the
+ * shift; a negative one would want the minimum, and goes the other way. */
 template <bool ADJUSTS, int W, int M>
 MRT_DEVICE void soften(const mrt_attention &n, const warp_rows &at, int64_t s,
                        float w[M][KEYS / 8][4], progress<W, M> *p) {
-  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
   float unit = (float)(n.scale * LOG2_E);
-  bool whole = !ADJUSTS && mrt_mma_whole<KEYS>(n, at.sample, at.t, 16 * M, s);
+  bool whole = !ADJUSTS && unit >= 0 &&
+               mrt_mma_whole<KEYS>(n, at.sample, at.t, 16 * M, s);
+  if (!whole) {
+    prepare<ADJUSTS, M>(n, at, s, w);
+    unit = 1;
+  }
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
     int m = r / 2, half = r % 2;
-    int64_t row = at.t + 16 * m + 8 * half + g;
-    mrt_reach seen = mrt_mma_seen<KEYS>(n, at.sample, row, s);
-    float *max = &p->max[m][half], *sum = &p->sum[m][half], top = *max;
+    float *max = &p->max[m][half], *sum = &p->sum[m][half];
+    float top = -INFINITY;
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8; j++) {
       float *two = &w[m][j][2 * half];
-      if (whole)
-        two[0] *= unit, two[1] *= unit;
-      else
-        prepare<ADJUSTS>(n, at, row, s, 8 * j + column, seen, two);
-      top = mrt_larger::of(mrt_larger::of(top, two[0]), two[1]);
+      top = mrt_larger::of(top, mrt_larger::of(two[0], two[1]));
     }
     top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 1));
     top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 2));
-    float shift = mrt_shift_of(top), keep = exp2f(*max - shift);
+    top = mrt_larger::of(*max, top * unit);
+    float shift = mrt_shift_of(top), keep = mrt_exp2(*max - shift);
     *max = top, *sum *= keep;
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8; j++) {
       float *two = &w[m][j][2 * half];
-      two[0] = exp2f(two[0] - shift), two[1] = exp2f(two[1] - shift);
+      two[0] = mrt_exp2(fmaf(two[0], unit, -shift));
+      two[1] = mrt_exp2(fmaf(two[1], unit, -shift));
       *sum += two[0] + two[1];
     }
     MRT_UNROLL
@@ -103,10 +112,12 @@ MRT_DEVICE void finish(const attention_mma_call<T> &c, int64_t b, int64_t h,
     float sum = p.sum[m][half];
     sum += __shfl_xor_sync(0xffffffff, sum, 1);
     sum += __shfl_xor_sync(0xffffffff, sum, 2);
-    mrt_mma_put<W>(c.o, b, h, row, p.o[m], half, sum == 0 ? 0 : 1 / sum);
+    float max = p.max[m][half];
+    bool none = sum == 0 && max == -INFINITY; /* not: scores that overflow */
+    mrt_mma_put<W>(c.o, b, h, row, p.o[m], half, none ? 0 : 1 / sum);
     if (mrt_lane() % 4 == 0 && row < c.n.T) /* from powers of 2 */
       c.lse[(b * c.n.H + h) * c.n.T + row] =
-          p.max[m][half] * 0.693147180559945f + logf(sum);
+          max * 0.693147180559945f + logf(sum);
   }
 }
 
