@@ -3,7 +3,8 @@
  * Two forms of each kernel: of any floats by plain sums of products
  * (attention_tile.cuh), and of bf16 or f16 up to 128 wide by the matrix units
  * (attention_mma.cuh).  Dtypes and widths alone decide.  Kernels are compiled
- * twice: ADJUSTS has masks and softcap.
+ * twice: ADJUSTS has masks and softcap; of those for matrix units ANY has them,
+ * and rows that do not lie in packs of 16 bytes, with the same bits.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_ATTENTION_CUH

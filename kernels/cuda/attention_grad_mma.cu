@@ -14,7 +14,7 @@ namespace {
 #define LOG2_E 1.442695040888963
 
 /* Rows of the other side at a time. */
-template <int W> constexpr int others = W == 64 ? 64 : 32;
+template <int W> constexpr int others = 32;
 
 template <typename T> struct gradient_mma_call {
   mrt_attention n;
@@ -36,97 +36,120 @@ MRT_DEVICE void get_terms(const gradient_mma_call<T> &c, int64_t head,
   *delta = c.delta[head * c.n.T + t];
 }
 
-/* What a warp looks at: 16 rows of one side, some of the other. */
+/* What a warp looks at: 16 M rows of one side, some of the other; `whole`: all
+ * of these are seen, and as they are. */
 struct look {
-  mrt_sample sample;
-  int64_t b, h, t, s;
+  mrt_band band;
+  int b, h, t, s;
+  bool whole;
 };
+template <bool ANY> MRT_DEVICE bool is_adjusted(const mrt_attention &n) {
+  return ANY && (n.mask || n.softcap > 0);
+}
 
-/* A weight, and the gradient of its score less the scale. */
-template <bool ADJUSTS>
-MRT_DEVICE void weigh(const mrt_attention &n, const look &at, int64_t t,
-                      int64_t key, float lse, float delta, bool is_seen,
-                      float *s, float *dp) {
-  float exponent = *s * (float)(n.scale * LOG2_E), slope = 1;
-  if (ADJUSTS && is_seen)
-    exponent = mrt_adjust(n, at.b, at.h, t, key, *s * (float)n.scale, &slope) *
-               (float)LOG2_E;
-  *s = is_seen ? exp2f(exponent - lse) : 0;
-  *dp = is_seen ? *s * (*dp - delta) * slope : 0;
+/* A weight from an exponent, and the gradient of its score less the scale. */
+MRT_DEVICE void weigh(float unit, float lse, float delta, float *s, float *dp) {
+  *s = mrt_exp2(fmaf(*s, unit, -lse));
+  *dp = *s * (*dp - delta);
+}
+/* The same of query t and a key, if it sees that. */
+template <bool ANY>
+MRT_DEVICE void weigh_pair(const mrt_attention &n, const look &at, int t,
+                           int key, float lse, float delta, bool is_seen,
+                           float *s, float *dp) {
+  float unit = (float)(n.scale * LOG2_E), slope = 1;
+  if (is_adjusted<ANY>(n) && is_seen) {
+    *s = mrt_adjust(n, at.b, at.h, t, key, *s * (float)n.scale, &slope);
+    unit = (float)LOG2_E;
+  }
+  weigh(unit, lse, delta, s, dp);
+  *s = is_seen ? *s : 0;
+  *dp = is_seen ? *dp * slope : 0;
 }
 
 /* ---- dq ------------------------------------------------------------------ */
 
-/* Scores of 16 queries from t on and N keys from s on. */
-template <bool ADJUSTS, int N>
+/* Scores of 16 M queries from t on and N keys from s on; row r of the lane is
+ * query t + 8 r + g. */
+template <bool ANY, int N, int M>
 MRT_DEVICE void weigh_keys(const mrt_attention &n, const look &at,
                            const float *lse, const float *delta,
-                           float p[N / 8][4], float ds[N / 8][4]) {
+                           float p[M][N / 8][4], float ds[M][N / 8][4]) {
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  bool whole = mrt_mma_whole<N>(n, at.sample, at.t, 16, at.s);
+  float unit = (float)(n.scale * LOG2_E);
   MRT_UNROLL
-  for (int half = 0; half < 2; half++) {
-    int64_t t = at.t + 8 * half + g;
-    mrt_reach seen = mrt_mma_seen<N>(n, at.sample, t, at.s);
+  for (int r = 0; r < 2 * M; r++) {
+    int t = at.t + 8 * r + g;
+    mrt_span seen = mrt_seen_by(at.band, t, at.s);
     MRT_UNROLL
     for (int j = 0; j < N / 8 * 2; j++) {
-      int i = 2 * half + j % 2, key = j / 2 * 8 + column + j % 2;
-      bool is_seen = whole || (key >= seen.from && key < seen.end);
-      weigh<ADJUSTS>(n, at, t, at.s + key, lse[half], delta[half], is_seen,
-                     &p[j / 2][i], &ds[j / 2][i]);
+      int i = r % 2 * 2 + j % 2, key = j / 2 * 8 + column + j % 2;
+      float *s = &p[r / 2][j / 2][i], *dp = &ds[r / 2][j / 2][i];
+      if (at.whole)
+        weigh(unit, lse[r], delta[r], s, dp);
+      else
+        weigh_pair<ANY>(n, at, t, at.s + key, lse[r], delta[r],
+                        key >= seen.from && key < seen.end, s, dp);
     }
   }
 }
 
-template <typename T, int W, bool ADJUSTS>
+template <typename T, int W, int M, bool ANY>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
     queries(gradient_mma_call<T> c, int64_t tiles) {
   constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
+  constexpr int ROWS = MMA_ROWS * M;
   MRT_SHARED(T, shared);
-  T *q = shared, *dout = q + MMA_ROWS * STEP, *pair = dout + MMA_ROWS * STEP;
-  int row = (int)threadIdx.x / 32 * 16;
+  T *q = shared, *dout = q + ROWS * STEP, *pair = dout + ROWS * STEP;
+  int row = (int)threadIdx.x / 32 * 16 * M;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item += gridDim.x) {
-    int64_t t = (tiles - 1 - item % tiles) * MMA_ROWS, head = item / tiles;
-    int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
+    int64_t head = item / tiles;
+    int t = (int)(tiles - 1 - item % tiles) * ROWS;
+    int b = (int)(head / c.n.H), h = (int)(head % c.n.H);
+    int hk = h / (int)c.n.group;
     int64_t k_head = mrt_head(c.k, b, hk), v_head = mrt_head(c.v, b, hk);
-    int64_t mine = t + row + mrt_lane() / 4;
+    int mine = t + row + mrt_lane() / 4;
     mrt_sample sample = mrt_sample_of(c.n, b);
-    mrt_reach seen = mrt_keys_of(c.n, sample, t, t + MMA_ROWS, N);
+    mrt_band band = mrt_band_of(c.n, sample);
+    mrt_span seen = mrt_seen_by_some(band, t, ROWS, N);
     mrt_heads<T> rows = mrt_rows(c.q, sample.T);
     mrt_heads<T> douts = mrt_rows(c.dout, sample.T);
     mrt_heads<T> k = mrt_rows(c.k, sample.S), v = mrt_rows(c.v, sample.S);
-    float lse[2], delta[2], dq[1][W / 8][4] = {};
+    float lse[2 * M], delta[2 * M], dq[M][W / 8][4] = {};
     MRT_UNROLL
-    for (int half = 0; half < 2; half++)
-      get_terms(c, head, mine + 8 * half, &lse[half], &delta[half]);
+    for (int r = 0; r < 2 * M; r++)
+      get_terms(c, head, mine + 8 * r, &lse[r], &delta[r]);
 
     __syncthreads(); /* the last item's tiles have been read */
-    mrt_mma_load<W, MMA_ROWS>(rows, mrt_head(c.q, b, h), t, q);
-    mrt_mma_load<W, MMA_ROWS>(douts, mrt_head(c.dout, b, h), t, dout);
-    mrt_mma_load<W, N>(k, k_head, seen.from, pair);
-    mrt_mma_load<W, N>(v, v_head, seen.from, pair + STAGE / 2);
-    for (int64_t s = seen.from; s < seen.end; s += N) {
-      float p[N / 8][4], ds[1][N / 8][4];
-      int64_t stage = (s - seen.from) / N % 2;
+    mrt_mma_load<ANY, W, ROWS>(rows, mrt_head(c.q, b, h), t, q);
+    mrt_mma_load<ANY, W, ROWS>(douts, mrt_head(c.dout, b, h), t, dout);
+    mrt_mma_load<ANY, W, N>(k, k_head, seen.from, pair);
+    mrt_mma_load<ANY, W, N>(v, v_head, seen.from, pair + STAGE / 2);
+    int stage = 0;
+    for (int s = seen.from; s < seen.end; s += N, stage = 1 - stage) {
+      float p[M][N / 8][4], ds[M][N / 8][4];
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
       if (s + N < seen.end) {
         T *next = pair + (1 - stage) * STAGE;
-        mrt_mma_load<W, N>(k, k_head, s + N, next);
-        mrt_mma_load<W, N>(v, v_head, s + N, next + STAGE / 2);
+        mrt_mma_load<ANY, W, N>(k, k_head, s + N, next);
+        mrt_mma_load<ANY, W, N>(v, v_head, s + N, next + STAGE / 2);
       }
+      if (!mrt_sees_some<N>(band, t + row, 16 * M, s)) continue;
       const T *tile = pair + stage * STAGE;
-      mrt_mma_scores_at<W, N>(q, row, tile, p);
-      mrt_mma_scores_at<W, N>(dout, row, tile + STAGE / 2, ds[0]);
-      look at = { sample, b, h, t + row, s };
-      weigh_keys<ADJUSTS, N>(c.n, at, lse, delta, p, ds[0]);
-      mrt_mma_add<W, N, 1>(ds, tile, dq);
+      mrt_mma_scores_at<W, N, M>(q, row, tile, p);
+      mrt_mma_scores_at<W, N, M>(dout, row, tile + STAGE / 2, ds);
+      bool whole =
+          !is_adjusted<ANY>(c.n) && mrt_sees_all<N>(band, t + row, 16 * M, s);
+      look at = { band, b, h, t + row, s, whole };
+      weigh_keys<ANY, N, M>(c.n, at, lse, delta, p, ds);
+      mrt_mma_add<W, N, M>(ds, tile, dq);
     }
     mrt_copies_wait();
     MRT_UNROLL
-    for (int half = 0; half < 2; half++)
-      mrt_mma_put<W>(c.dq, b, h, mine + 8 * half, dq[0], half,
+    for (int r = 0; r < 2 * M; r++)
+      mrt_mma_put<W>(c.dq, b, h, mine + 8 * r, dq[r / 2], r % 2,
                      (float)c.n.scale);
   }
 }
@@ -136,97 +159,119 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
 /* What a block has of N queries: twice, as q and dout. */
 template <int N> struct terms { float lse[2][N], delta[2][N]; };
 
-/* Scores of 16 keys from s on and N queries from t on, turned. */
-template <bool ADJUSTS, int N>
+/* Scores of 16 M keys from s on and N queries from t on, turned. */
+template <bool ANY, int N, int M>
 MRT_DEVICE void weigh_queries(const mrt_attention &n, const look &at,
                               const float *lse, const float *delta,
-                              float p[N / 8][4], float ds[N / 8][4]) {
+                              float p[M][N / 8][4], float ds[M][N / 8][4]) {
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  mrt_reach seers[2];
+  float unit = (float)(n.scale * LOG2_E);
   MRT_UNROLL
-  for (int half = 0; half < 2; half++)
-    seers[half] = mrt_mma_seers<N>(n, at.sample, at.t, at.s + 8 * half + g);
-  MRT_UNROLL
-  for (int j = 0; j < N / 8 * 4; j++) {
-    int i = j % 4, query = j / 4 * 8 + column + i % 2;
-    mrt_reach seer = seers[i / 2];
-    bool is_seen = query >= seer.from && query < seer.end;
-    weigh<ADJUSTS>(n, at, at.t + query, at.s + 8 * (i / 2) + g, lse[query],
-                   delta[query], is_seen, &p[j / 4][i], &ds[j / 4][i]);
+  for (int j = 0; j < N / 8 * 2; j++) {
+    int query = j / 2 * 8 + column + j % 2;
+    float lse_of = lse[query], delta_of = delta[query];
+    MRT_UNROLL
+    for (int r = 0; r < 2 * M; r++) {
+      int i = r % 2 * 2 + j % 2, key = at.s + 8 * r + g;
+      float *s = &p[r / 2][j / 2][i], *dp = &ds[r / 2][j / 2][i];
+      if (at.whole) {
+        weigh(unit, lse_of, delta_of, s, dp);
+        continue;
+      }
+      mrt_span seers = mrt_seen_by(at.band, key, at.t);
+      weigh_pair<ANY>(n, at, at.t + query, key, lse_of, delta_of,
+                      query >= seers.from && query < seers.end, s, dp);
+    }
   }
 }
 
-/* Begin to copy the queries of step `i` of a block's keys; there are `steps` of
- * each query head, and `there` queries. */
-template <typename T, int W>
-MRT_DEVICE void load_queries(const gradient_mma_call<T> &c, int64_t there,
-                             int64_t b, int64_t hk, int64_t first,
-                             int64_t steps, int64_t i, T *pair,
-                             terms<others<W>> *m) {
-  constexpr int N = others<W>;
-  int64_t h = hk * c.n.group + i / steps, t = first + i % steps * N;
-  mrt_heads<T> q = mrt_rows(c.q, there), dout = mrt_rows(c.dout, there);
-  mrt_mma_load<W, N>(q, mrt_head(c.q, b, h), t, pair);
-  mrt_mma_load<W, N>(dout, mrt_head(c.dout, b, h), t, pair + N * mrt_step<W>);
-  int j = (int)threadIdx.x;
-  if (j < N)
-    get_terms(c, b * c.n.H + h, t + j, &m->lse[i % 2][j], &m->delta[i % 2][j]);
+/* The queries that a block's keys are seen by, N at a time: of each head of the
+ * group those from `first` to before `end`. */
+struct query_walk {
+  int h, t, first, end;
+};
+template <int N> MRT_DEVICE void step_on(query_walk *w) {
+  w->t += N;
+  if (w->t >= w->end) w->t = w->first, w->h++;
 }
 
-template <typename T, int W, bool ADJUSTS>
+/* Begin to copy queries of which `there` are there. */
+template <bool ANY, typename T, int W>
+MRT_DEVICE void load_queries(const gradient_mma_call<T> &c, int64_t there,
+                             int b, const query_walk &at, int stage, T *pair,
+                             terms<others<W>> *m) {
+  constexpr int N = others<W>;
+  mrt_heads<T> q = mrt_rows(c.q, there), dout = mrt_rows(c.dout, there);
+  pair += stage * 2 * N * mrt_step<W>;
+  mrt_mma_load<ANY, W, N>(q, mrt_head(c.q, b, at.h), at.t, pair);
+  mrt_mma_load<ANY, W, N>(dout, mrt_head(c.dout, b, at.h), at.t,
+                          pair + N * mrt_step<W>);
+  int j = (int)threadIdx.x;
+  if (j < N)
+    get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
+              &m->delta[stage][j]);
+}
+
+template <typename T, int W, int M, bool ANY>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
     keys(gradient_mma_call<T> c, int64_t tiles) {
   constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
+  constexpr int ROWS = MMA_ROWS * M;
   MRT_SHARED(T, shared);
   __shared__ terms<N> m;
-  T *k = shared, *v = k + MMA_ROWS * STEP, *pair = v + MMA_ROWS * STEP;
-  int row = (int)threadIdx.x / 32 * 16;
+  T *k = shared, *v = k + ROWS * STEP, *pair = v + ROWS * STEP;
+  int row = (int)threadIdx.x / 32 * 16 * M;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.Hk * tiles;
        item += gridDim.x) {
-    int64_t s = item % tiles * MMA_ROWS, head = item / tiles;
-    int64_t b = head / c.n.Hk, hk = head % c.n.Hk;
+    int64_t head = item / tiles;
+    int s = (int)(item % tiles) * ROWS;
+    int b = (int)(head / c.n.Hk), hk = (int)(head % c.n.Hk);
+    int group = (int)c.n.group;
     mrt_sample sample = mrt_sample_of(c.n, b);
-    mrt_reach seers = mrt_queries_of(c.n, sample, s, s + MMA_ROWS, N);
+    mrt_band band = mrt_turned(mrt_band_of(c.n, sample));
+    mrt_span seers = mrt_seen_by_some(band, s, ROWS, N);
     mrt_heads<T> k_rows = mrt_rows(c.k, sample.S);
     mrt_heads<T> v_rows = mrt_rows(c.v, sample.S);
-    int64_t first = seers.from;
-    int64_t steps = first < seers.end ? (seers.end - first + N - 1) / N : 0;
-    float dk[1][W / 8][4] = {}, dv[1][W / 8][4] = {};
+    float dk[M][W / 8][4] = {}, dv[M][W / 8][4] = {};
+    query_walk now = { hk * group, seers.from, seers.from, seers.end };
+    int h_end = seers.from < seers.end ? now.h + group : now.h;
 
     __syncthreads(); /* the last item's tiles have been read */
-    mrt_mma_load<W, MMA_ROWS>(k_rows, mrt_head(c.k, b, hk), s, k);
-    mrt_mma_load<W, MMA_ROWS>(v_rows, mrt_head(c.v, b, hk), s, v);
-    if (steps)
-      load_queries<T, W>(c, sample.T, b, hk, first, steps, 0, pair, &m);
-    for (int64_t i = 0; i < steps * c.n.group; i++) {
-      float p[1][N / 8][4], ds[1][N / 8][4];
+    mrt_mma_load<ANY, W, ROWS>(k_rows, mrt_head(c.k, b, hk), s, k);
+    mrt_mma_load<ANY, W, ROWS>(v_rows, mrt_head(c.v, b, hk), s, v);
+    if (now.h < h_end)
+      load_queries<ANY, T, W>(c, sample.T, b, now, 0, pair, &m);
+    for (int stage = 0; now.h < h_end; stage = 1 - stage) {
+      float p[M][N / 8][4], ds[M][N / 8][4];
+      look at = { band, b, now.h, now.t, s + row, false };
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
-      if (i + 1 < steps * c.n.group)
-        load_queries<T, W>(c, sample.T, b, hk, first, steps, i + 1,
-                           pair + (i + 1) % 2 * STAGE, &m);
-      const T *q = pair + i % 2 * STAGE, *dout = q + STAGE / 2;
-      mrt_mma_scores_at<W, N>(k, row, q, p[0]);
-      mrt_mma_scores_at<W, N>(v, row, dout, ds[0]);
-      look at = { sample, b, hk * c.n.group + i / steps, first + i % steps * N,
-                  s + row };
-      weigh_queries<ADJUSTS, N>(c.n, at, m.lse[i % 2], m.delta[i % 2], p[0],
-                                ds[0]);
-      mrt_mma_add<W, N, 1>(p, dout, dv);
-      mrt_mma_add<W, N, 1>(ds, q, dk);
+      step_on<N>(&now);
+      if (now.h < h_end)
+        load_queries<ANY, T, W>(c, sample.T, b, now, 1 - stage, pair, &m);
+      if (!mrt_sees_some<N>(band, s + row, 16 * M, at.t)) continue;
+      const T *q = pair + stage * STAGE, *dout = q + STAGE / 2;
+      mrt_mma_scores_at<W, N, M>(k, row, q, p);
+      mrt_mma_scores_at<W, N, M>(v, row, dout, ds);
+      at.whole = !is_adjusted<ANY>(c.n) &&
+                 mrt_sees_all<N>(band, s + row, 16 * M, at.t);
+      weigh_queries<ANY, N, M>(c.n, at, m.lse[stage], m.delta[stage], p, ds);
+      mrt_mma_add<W, N, M>(p, dout, dv);
+      mrt_mma_add<W, N, M>(ds, q, dk);
     }
     mrt_copies_wait();
     MRT_UNROLL
-    for (int half = 0; half < 2; half++) {
-      int64_t mine = s + row + 8 * half + mrt_lane() / 4;
-      mrt_mma_put<W>(c.dk, b, hk, mine, dk[0], half, (float)c.n.scale);
-      mrt_mma_put<W>(c.dv, b, hk, mine, dv[0], half, 1.0f);
+    for (int r = 0; r < 2 * M; r++) {
+      int mine = s + row + 8 * r + mrt_lane() / 4;
+      mrt_mma_put<W>(c.dk, b, hk, mine, dk[r / 2], r % 2, (float)c.n.scale);
+      mrt_mma_put<W>(c.dv, b, hk, mine, dv[r / 2], r % 2, 1.0f);
     }
   }
 }
 
-template <typename T, int W, bool ADJUSTS>
+template <typename T, int W, bool ANY>
 static void run_as(const mrt_call *c, const float *delta) {
+  constexpr int M = W == 64 ? 2 : 1, ROWS = MMA_ROWS * M;
   gradient_mma_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
                              mrt_heads_of<T>(&c->in[0]),
                              mrt_heads_of<T>(&c->in[1]),
@@ -237,23 +282,24 @@ static void run_as(const mrt_call *c, const float *delta) {
                              mrt_heads_of<T>(&c->out[2]),
                              mrt_at_any<float>(c->in, 4, c->nin),
                              delta };
-  size_t bytes = (2 * MMA_ROWS + 4 * others<W>)*mrt_step<W> * sizeof(T);
-  int64_t by_t = mrt_tiles(a.n.T, MMA_ROWS), by_s = mrt_tiles(a.n.S, MMA_ROWS);
+  size_t bytes = (2 * ROWS + 4 * others<W>)*mrt_step<W> * sizeof(T);
+  int64_t by_t = mrt_tiles(a.n.T, ROWS), by_s = mrt_tiles(a.n.S, ROWS);
   int64_t heads = a.n.B * a.n.H, key_heads = a.n.B * a.n.Hk;
-  mrt_allow_shared(queries<T, W, ADJUSTS>, bytes);
-  mrt_allow_shared(keys<T, W, ADJUSTS>, bytes);
+  mrt_allow_shared(queries<T, W, M, ANY>, bytes);
+  mrt_allow_shared(keys<T, W, M, ANY>, bytes);
   if (heads * by_t > 0)
     MRT_LAUNCH(mrt_blocks(heads * by_t, 1), MMA_THREADS, bytes, c->run->queue,
-               queries<T, W, ADJUSTS>)
+               queries<T, W, M, ANY>)
   (a, by_t);
   if (key_heads * by_s > 0)
     MRT_LAUNCH(mrt_blocks(key_heads * by_s, 1), MMA_THREADS, bytes,
-               c->run->queue, keys<T, W, ADJUSTS>)
+               c->run->queue, keys<T, W, M, ANY>)
   (a, by_s);
 }
 template <typename T, int W>
 static void run(const mrt_call *c, const mrt_attention &n, const float *delta) {
-  if (mrt_attention_adjusts(n))
+  if (mrt_attention_adjusts(n) ||
+      !mrt_mma_packs(&c->in[0], &c->in[1], &c->in[2], &c->in[5]))
     run_as<T, W, true>(c, delta);
   else
     run_as<T, W, false>(c, delta);

@@ -26,63 +26,73 @@ template <int W, int M> struct progress {
   float max[M][2], sum[M][2], o[M][W / 8][4];
 };
 
-/* Of a head, what a warp's 16 M queries from t on are compared with. */
+/* Of a head, a warp's 16 M queries from t on and what they see. */
 struct warp_rows {
-  mrt_sample sample;
-  int64_t b, h, t;
+  mrt_band band;
+  int b, h, t;
 };
 
-/* Scores of a query with columns `column` and the next of a tile become
- * exponents of 2; keys that it does not see get -infinity. */
-template <bool ADJUSTS>
-MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at,
-                        int64_t row, int64_t s, int column, mrt_reach seen,
-                        float *score) {
+/* Scores of queries and of keys s .. become exponents of 2; keys that a query
+ * does not see get -infinity. */
+template <bool ANY, int M>
+MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at, int s,
+                        float w[M][KEYS / 8][4]) {
+  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
   const float unit = (float)(n.scale * LOG2_E);
+  const bool adjusts = ANY && (n.mask || n.softcap > 0);
   MRT_UNROLL
-  for (int i = 0; i < 2; i++) {
-    bool is_seen = column + i >= seen.from && column + i < seen.end;
-    float slope, x = score[i];
-    if (ADJUSTS && is_seen)
-      x = mrt_adjust(n, at.b, at.h, row, s + column + i, x * (float)n.scale,
-                     &slope) *
-          (float)LOG2_E;
-    else
-      x *= unit;
-    score[i] = is_seen ? x : -INFINITY;
+  for (int r = 0; r < 2 * M; r++) {
+    int row = at.t + 8 * r + g;
+    mrt_span seen = mrt_seen_by(at.band, row, s);
+    MRT_UNROLL
+    for (int j = 0; j < KEYS / 8 * 2; j++) {
+      int key = j / 2 * 8 + column + j % 2;
+      bool is_seen = key >= seen.from && key < seen.end;
+      float slope, *score = &w[r / 2][j / 2][r % 2 * 2 + j % 2], x = *score;
+      if (adjusts && is_seen)
+        x = mrt_adjust(n, at.b, at.h, row, s + key, x * (float)n.scale,
+                       &slope) *
+            (float)LOG2_E;
+      else
+        x *= unit;
+      *score = is_seen ? x : -INFINITY;
+    }
   }
 }
 
-/* Scores of queries and of keys s .. become weights. */
-template <bool ADJUSTS, int W, int M>
-MRT_DEVICE void soften(const mrt_attention &n, const warp_rows &at, int64_t s,
+/* Scores of queries and of keys s .. become weights.  Where all are seen their
+ * maximum is taken before the scale, which then is one instruction with the
+ * shift; a negative one would want the minimum, and goes the other way. */
+template <bool ANY, int W, int M>
+MRT_DEVICE void soften(const mrt_attention &n, const warp_rows &at, int s,
                        float w[M][KEYS / 8][4], progress<W, M> *p) {
-  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
   float unit = (float)(n.scale * LOG2_E);
-  bool whole = !ADJUSTS && mrt_mma_whole<KEYS>(n, at.sample, at.t, 16 * M, s);
+  bool whole = unit >= 0 && mrt_sees_all<KEYS>(at.band, at.t, 16 * M, s);
+  if (ANY) whole = whole && !n.mask && !(n.softcap > 0);
+  if (!whole) {
+    prepare<ANY, M>(n, at, s, w);
+    unit = 1;
+  }
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
     int m = r / 2, half = r % 2;
-    int64_t row = at.t + 16 * m + 8 * half + g;
-    mrt_reach seen = mrt_mma_seen<KEYS>(n, at.sample, row, s);
-    float *max = &p->max[m][half], *sum = &p->sum[m][half], top = *max;
+    float *max = &p->max[m][half], *sum = &p->sum[m][half];
+    float top = -INFINITY;
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8; j++) {
       float *two = &w[m][j][2 * half];
-      if (whole)
-        two[0] *= unit, two[1] *= unit;
-      else
-        prepare<ADJUSTS>(n, at, row, s, 8 * j + column, seen, two);
-      top = mrt_larger::of(mrt_larger::of(top, two[0]), two[1]);
+      top = mrt_larger::of(top, mrt_larger::of(two[0], two[1]));
     }
     top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 1));
     top = mrt_larger::of(top, __shfl_xor_sync(0xffffffff, top, 2));
-    float shift = mrt_shift_of(top), keep = exp2f(*max - shift);
+    top = mrt_larger::of(*max, top * unit);
+    float shift = mrt_shift_of(top), keep = mrt_exp2(*max - shift);
     *max = top, *sum *= keep;
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8; j++) {
       float *two = &w[m][j][2 * half];
-      two[0] = exp2f(two[0] - shift), two[1] = exp2f(two[1] - shift);
+      two[0] = mrt_exp2(fmaf(two[0], unit, -shift));
+      two[1] = mrt_exp2(fmaf(two[1], unit, -shift));
       *sum += two[0] + two[1];
     }
     MRT_UNROLL
@@ -94,23 +104,25 @@ MRT_DEVICE void soften(const mrt_attention &n, const warp_rows &at, int64_t s,
 }
 
 template <typename T, int W, int M>
-MRT_DEVICE void finish(const attention_mma_call<T> &c, int64_t b, int64_t h,
-                       int64_t t, const progress<W, M> &p) {
+MRT_DEVICE void finish(const attention_mma_call<T> &c, int b, int h, int t,
+                       const progress<W, M> &p) {
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
     int m = r / 2, half = r % 2;
-    int64_t row = t + 16 * m + 8 * half + mrt_lane() / 4;
+    int row = t + 16 * m + 8 * half + mrt_lane() / 4;
     float sum = p.sum[m][half];
     sum += __shfl_xor_sync(0xffffffff, sum, 1);
     sum += __shfl_xor_sync(0xffffffff, sum, 2);
-    mrt_mma_put<W>(c.o, b, h, row, p.o[m], half, sum == 0 ? 0 : 1 / sum);
+    float max = p.max[m][half];
+    bool none = sum == 0 && max == -INFINITY; /* not: scores that overflow */
+    mrt_mma_put<W>(c.o, b, h, row, p.o[m], half, none ? 0 : 1 / sum);
     if (mrt_lane() % 4 == 0 && row < c.n.T) /* from powers of 2 */
-      c.lse[(b * c.n.H + h) * c.n.T + row] =
-          p.max[m][half] * 0.693147180559945f + logf(sum);
+      c.lse[((int64_t)b * c.n.H + h) * c.n.T + row] =
+          max * 0.693147180559945f + logf(sum);
   }
 }
 
-template <typename T, int W, int M, bool ADJUSTS>
+template <typename T, int W, int M, bool ANY>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend(attention_mma_call<T> c, int64_t tiles) {
   constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
@@ -118,22 +130,26 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
   int warp = (int)threadIdx.x / 32;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item += gridDim.x) {
-    int64_t t = (tiles - 1 - item % tiles) * QUERIES, head = item / tiles;
-    int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
+    int64_t head = item / tiles;
+    int t = (int)(tiles - 1 - item % tiles) * QUERIES;
+    int b = (int)(head / c.n.H), h = (int)(head % c.n.H);
+    int hk = h / (int)c.n.group;
     int64_t k_head = mrt_head(c.k, b, hk), v_head = mrt_head(c.v, b, hk);
-    warp_rows at = { mrt_sample_of(c.n, b), b, h, t + 16 * M * warp };
-    mrt_heads<T> k = mrt_rows(c.k, at.sample.S), v = mrt_rows(c.v, at.sample.S);
-    mrt_heads<T> queries = mrt_rows(c.q, at.sample.T);
-    mrt_reach keys = mrt_keys_of(c.n, at.sample, t, t + QUERIES, KEYS);
+    mrt_sample sample = mrt_sample_of(c.n, b);
+    mrt_heads<T> k = mrt_rows(c.k, sample.S), v = mrt_rows(c.v, sample.S);
+    mrt_heads<T> queries = mrt_rows(c.q, sample.T);
+    warp_rows at = { mrt_band_of(c.n, sample), b, h, t + 16 * M * warp };
+    mrt_span keys = mrt_seen_by_some(at.band, t, QUERIES, KEYS);
     uint32_t q[M][W / 16][4];
     progress<W, M> p = {};
     MRT_UNROLL
     for (int m = 0; m < M; m++) p.max[m][0] = p.max[m][1] = -INFINITY;
 
     __syncthreads(); /* the last item's tiles have been read */
-    mrt_mma_load<W, QUERIES>(queries, mrt_head(c.q, b, h), t, shared + STAGE);
-    mrt_mma_load<W, KEYS>(k, k_head, keys.from, shared);
-    mrt_mma_load<W, KEYS>(v, v_head, keys.from, shared + STAGE / 2);
+    mrt_mma_load<ANY, W, QUERIES>(queries, mrt_head(c.q, b, h), t,
+                                  shared + STAGE);
+    mrt_mma_load<ANY, W, KEYS>(k, k_head, keys.from, shared);
+    mrt_mma_load<ANY, W, KEYS>(v, v_head, keys.from, shared + STAGE / 2);
     mrt_copies_wait();
     __syncthreads();
     MRT_UNROLL
@@ -141,19 +157,20 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       mrt_left<W>(q[j % M][j / M], shared + STAGE, 16 * (M * warp + j % M),
                   j / M * 16);
 
-    for (int64_t s = keys.from; s < keys.end; s += KEYS) {
+    int stage = 0;
+    for (int s = keys.from; s < keys.end; s += KEYS, stage = 1 - stage) {
       float w[M][KEYS / 8][4];
-      int64_t stage = (s - keys.from) / KEYS % 2;
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
       if (s + KEYS < keys.end) {
         T *next = shared + (1 - stage) * STAGE;
-        mrt_mma_load<W, KEYS>(k, k_head, s + KEYS, next);
-        mrt_mma_load<W, KEYS>(v, v_head, s + KEYS, next + STAGE / 2);
+        mrt_mma_load<ANY, W, KEYS>(k, k_head, s + KEYS, next);
+        mrt_mma_load<ANY, W, KEYS>(v, v_head, s + KEYS, next + STAGE / 2);
       }
+      if (!mrt_sees_some<KEYS>(at.band, at.t, 16 * M, s)) continue;
       const T *tile = shared + stage * STAGE;
       mrt_mma_scores<W, KEYS, M>(q, tile, w);
-      soften<ADJUSTS, W, M>(c.n, at, s, w, &p);
+      soften<ANY, W, M>(c.n, at, s, w, &p);
       mrt_mma_add<W, KEYS, M>(w, tile + STAGE / 2, p.o);
     }
     mrt_copies_wait();
@@ -161,8 +178,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
   }
 }
 
-template <typename T, int W, bool ADJUSTS>
-static void run_as(const mrt_call *c) {
+template <typename T, int W, bool ANY> static void run_as(const mrt_call *c) {
   constexpr int M = W == 64 ? 2 : 1;
   attention_mma_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_AFTER),
                               mrt_heads_of<T>(&c->in[0]),
@@ -173,14 +189,15 @@ static void run_as(const mrt_call *c) {
   int64_t tiles = mrt_tiles(a.n.T, MMA_ROWS * M);
   size_t bytes = 4 * KEYS * mrt_step<W> * sizeof(T);
   if (a.n.B * a.n.H * tiles == 0) return;
-  mrt_allow_shared(attend<T, W, M, ADJUSTS>, bytes);
+  mrt_allow_shared(attend<T, W, M, ANY>, bytes);
   MRT_LAUNCH(mrt_blocks(a.n.B * a.n.H * tiles, 1), MMA_THREADS, bytes,
-             c->run->queue, attend<T, W, M, ADJUSTS>)
+             c->run->queue, attend<T, W, M, ANY>)
   (a, tiles);
 }
 template <typename T, int W>
 static void run(const mrt_call *c, const mrt_attention &n) {
-  if (mrt_attention_adjusts(n))
+  if (mrt_attention_adjusts(n) ||
+      !mrt_mma_packs(&c->in[0], &c->in[1], &c->in[2]))
     run_as<T, W, true>(c);
   else
     run_as<T, W, false>(c);

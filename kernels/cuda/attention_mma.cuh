@@ -2,8 +2,9 @@
  *
  * A tile lies in shared memory in rows of WIDTH elements, zeros where the
  * operand has none, 16 bytes apart: eight rows are then in different banks.  A
- * block is four warps; a warp has 16 rows, or two times 16, of the left factor
- * and all columns of the result.  Weights, and the gradients of scores, are
+ * block is four warps; a warp has 16 rows, or two times 16 so that what it reads
+ * of the right factor is used twice, of the left one, and all columns of the
+ * result.  Weights, and the gradients of scores, are
  * rounded to the operands' dtype for their products, f16 too.
  *
  * SPDX-License-Identifier: MIT */
@@ -14,6 +15,8 @@
 #include "mma.cuh"
 
 enum { MMA_THREADS = 128, MMA_WARPS = 4, MMA_ROWS = 64, MMA_WIDEST = 128 };
+/* More than there are queries or keys, and than one sees of the other. */
+enum { MRT_BAND_FAR = 1 << 29 };
 
 MRT_DEVICE int mrt_lane(void) { return (int)threadIdx.x % 32; }
 
@@ -41,16 +44,31 @@ MRT_DEVICE uint32_t mrt_pack_two(mrt_f16, float low, float high) {
 #endif
 }
 
-/* 16 bytes to shared memory; they are there for the thread after the wait, for
- * others after a barrier behind it. */
-MRT_DEVICE void mrt_copy_16(void *to, const void *from) {
+/* 2 to the x, as the unit has it: results below 2^-126 are 0, which no sum of
+ * weights can tell, and exp2f takes three instructions more to keep. */
+MRT_DEVICE float mrt_exp2(float x) {
 #ifdef __CUDA_ARCH__
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
+/* 16 bytes to shared memory, zeros unless `there`; they are there for the thread
+ * after the wait, for others after a barrier behind it. */
+MRT_DEVICE void mrt_copy_16(void *to, const void *from, bool there) {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    (uint32_t)__cvta_generic_to_shared(to)),
-               "l"(from)
+               "l"(from), "r"(there ? 16 : 0)
                : "memory");
 #else
-  memcpy(to, from, 16);
+  if (there)
+    memcpy(to, from, 16);
+  else
+    memset(to, 0, 16);
 #endif
 }
 MRT_DEVICE void mrt_copies_wait(void) {
@@ -67,6 +85,7 @@ static inline int mrt_mma_dtype(const mrt_attention &n, More... operands) {
   int dtype = mrt_common(operands...);
   bool fits = dtype == MRT_bf16 || dtype == MRT_f16;
   if (n.D > MMA_WIDEST || n.Dv > MMA_WIDEST) fits = false;
+  if (n.T >= MRT_BAND_FAR || n.S >= MRT_BAND_FAR) fits = false;
   return fits ? dtype : MRT_DTYPE_COUNT;
 }
 /* Run the statements with T and W, the width of tiles. */
@@ -87,25 +106,33 @@ static inline int mrt_mma_dtype(const mrt_attention &n, More... operands) {
     }                                                                          \
   }
 
+/* Whether all rows of these lie in whole packs of 16 bytes. */
+static inline bool mrt_mma_packs(void) { return true; }
+template <typename... More>
+static inline bool mrt_mma_packs(const mrt_operand *x, More... more) {
+  bool fits = (uintptr_t)x->data % 16 == 0 && x->type.dims[3] % 8 == 0;
+  fits = fits && (x->type.dims[3] == 0 || x->strides[3] == 1);
+  for (int d = 0; d < 3; d++)
+    fits = fits && (x->type.dims[d] < 2 || x->strides[d] % 8 == 0);
+  return fits && mrt_mma_packs(more...);
+}
+
 /* Begin to copy rows first .. first + ROWS of a head. */
-template <int W, int ROWS, typename T>
+template <bool ANY, int W, int ROWS, typename T>
 MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
                              T *tile) {
   constexpr int V = 8, PACKS = W / V, AT_ONCE = MMA_THREADS / PACKS;
   int column = (int)threadIdx.x % PACKS * V, row = (int)threadIdx.x / PACKS;
-  int64_t step = x.strides[1], left = x.rows - first - row;
+  int64_t step = x.strides[1];
+  int left = (int)mrt_within(x.rows - first - row, ROWS);
   const T *from = x.x + head + (first + row) * step;
   T *to = tile + row * mrt_step<W> + column;
-  if (column + V <= x.width && x.strides[3] == 1 && step % V == 0 &&
-      (uintptr_t)from % 16 == 0) {
+  if (!ANY) {
+    if (column >= x.width) left = 0;
+    from += column;
     MRT_UNROLL
-    for (int i = 0; i < ROWS; i += AT_ONCE) {
-      if (i < left)
-        mrt_copy_16(to + i * mrt_step<W>, from + column);
-      else
-        *(mrt_vector<T, V> *)(to + i * mrt_step<W>) = {};
-      from += AT_ONCE * step;
-    }
+    for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
+      mrt_copy_16(to + i * mrt_step<W>, from, i < left);
     return;
   }
   for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
@@ -117,26 +144,49 @@ MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
     }
 }
 
-/* Of keys s .. s + N, query t sees those from .from to before .end. */
-template <int N>
-MRT_DEVICE mrt_reach mrt_mma_seen(const mrt_attention &n, const mrt_sample &m,
-                                  int64_t t, int64_t s) {
-  return { mrt_within(mrt_keys_from(n, m, t) - s, N),
-           mrt_within(mrt_keys_seen(n, m, t) - s, N) };
+/* What rows of one side have to do with the other: row i sees, or is seen by,
+ * rows i + lo .. i + hi - 1, as far as they are there.  All is an int, which
+ * mrt_mma_dtype sees to: registers are what these kernels lack. */
+struct mrt_band {
+  int rows, others, lo, hi;
+};
+
+MRT_DEVICE mrt_band mrt_band_of(const mrt_attention &n, const mrt_sample &m) {
+  int64_t far = MRT_BAND_FAR;
+  int64_t lo = m.at - n.left, hi = m.at + n.right + 1;
+  return { (int)m.T, (int)m.S, (int)(mrt_within(lo + far, 2 * far) - far),
+           (int)(mrt_within(hi + far, 2 * far) - far) };
 }
-/* Of queries t .. t + N, key s is seen by those. */
-template <int N>
-MRT_DEVICE mrt_reach mrt_mma_seers(const mrt_attention &n, const mrt_sample &m,
-                                   int64_t t, int64_t s) {
-  return { mrt_within(mrt_first_query(n, m, s) - t, N),
-           mrt_within(mrt_queries_end(n, m, s) - t, N) };
+/* Of the other side's rows. */
+MRT_DEVICE mrt_band mrt_turned(const mrt_band &b) {
+  return { b.others, b.rows, 1 - b.hi, 1 - b.lo };
 }
-/* Do queries t .. t + rows see all of keys s .. s + N? */
+struct mrt_span {
+  int from, end;
+};
+/* What row i sees, counted from `first` on; more may be before and behind. */
+MRT_DEVICE mrt_span mrt_seen_by(const mrt_band &b, int i, int first) {
+  int end = i + b.hi < b.others ? i + b.hi : b.others;
+  return { i + b.lo - first, i < b.rows ? end - first : 0 };
+}
+/* What some of rows i .. i + n see: from a multiple of `tile`, to an end. */
+MRT_DEVICE mrt_span mrt_seen_by_some(const mrt_band &b, int i, int n,
+                                     int tile) {
+  int last = (i + n < b.rows ? i + n : b.rows) - 1, from = i + b.lo;
+  if (last < i) return { 0, 0 };
+  return { (from < 0 ? 0 : from) / tile * tile, mrt_seen_by(b, last, 0).end };
+}
+/* Of rows first .. first + N of the other side, do rows i .. i + n see some, or
+ * all? */
 template <int N>
-MRT_DEVICE bool mrt_mma_whole(const mrt_attention &n, const mrt_sample &m,
-                              int64_t t, int rows, int64_t s) {
-  return t + rows <= m.T && s + N <= mrt_keys_seen(n, m, t) &&
-         mrt_keys_from(n, m, t + rows - 1) <= s;
+MRT_DEVICE bool mrt_sees_some(const mrt_band &b, int i, int n, int first) {
+  int last = (i + n < b.rows ? i + n : b.rows) - 1;
+  return last >= i && first + N > i + b.lo && first < last + b.hi;
+}
+template <int N>
+MRT_DEVICE bool mrt_sees_all(const mrt_band &b, int i, int n, int first) {
+  return i + n <= b.rows && first + N <= b.others &&
+         first >= i + n - 1 + b.lo && first + N <= i + b.hi;
 }
 
 /* ---- factors ------------------------------------------------------------- */
@@ -187,22 +237,27 @@ MRT_DEVICE void mrt_mma_scores(const uint32_t x[M][W / 16][4], const T *y,
     }
   }
 }
-/* The same with rows `row` .. + 16 of a tile. */
-template <int W, int N, typename T>
+/* The same with rows `row` .. + 16 M of a tile. */
+template <int W, int N, int M, typename T>
 MRT_DEVICE void mrt_mma_scores_at(const T *x, int row, const T *y,
-                                  float s[N / 8][4]) {
+                                  float s[M][N / 8][4]) {
   MRT_UNROLL
-  for (int n = 0; n < N / 8 * 4; n++) s[n / 4][n % 4] = 0;
+  for (int m = 0; m < M * N / 8 * 4; m++)
+    s[m / 4 / (N / 8)][m / 4 % (N / 8)][m % 4] = 0;
   MRT_UNROLL
   for (int k = 0; k < W / 16; k++) {
-    uint32_t left[4];
-    mrt_left<W>(left, x, row, 16 * k);
+    uint32_t left[M][4];
+    MRT_UNROLL
+    for (int m = 0; m < M; m++) mrt_left<W>(left[m], x, row + 16 * m, 16 * k);
     MRT_UNROLL
     for (int n = 0; n < N / 16; n++) {
       uint32_t r[4];
       mrt_right<W>(r, y, 16 * n, 16 * k);
-      mrt_mma<T>(s[2 * n], left, r);
-      mrt_mma<T>(s[2 * n + 1], left, r + 2);
+      MRT_UNROLL
+      for (int m = 0; m < M; m++) {
+        mrt_mma<T>(s[m][2 * n], left[m], r);
+        mrt_mma<T>(s[m][2 * n + 1], left[m], r + 2);
+      }
     }
   }
 }
