@@ -278,11 +278,8 @@ static const mrt_remote remote = {
 
 static const mrt_queue plain = { STEP_BY_STEP };
 static const mrt_queue queue = {
-  STEP_BY_STEP,
-  .record = record,
-  .recorded = recorded,
-  .replay = replay,
-  .forget = forget,
+  STEP_BY_STEP,     .record = record, .recorded = recorded,
+  .replay = replay, .forget = forget,
 };
 
 void mrt_cuda_fill_queue(mrt_device *device) {
