@@ -142,8 +142,9 @@ end
 local function biased(x, w, o)
   return { inputs = { { dims = x }, { dims = w }, { dims = { w[1] } } }, options = o }
 end
+-- Smaller weights: up to 1,296 products are added up, in any order.
 local function to_x(x, w, o)
-  return { inputs = { { dims = shape_of_y(x, w, o) }, { dims = w } },
+  return { inputs = { { dims = shape_of_y(x, w, o) }, { dims = w, low = -0.5, high = 0.5 } },
     options = with_size(o, x[2], x[3]) }
 end
 local function to_w(x, w, o)
