@@ -173,7 +173,10 @@ static mrt_status run(const mrt_plan *plan, const mrt_part *part,
   mrt_status ready = mrt_plan_prepare(plan, in);
   if (ready) return mrt_remote_stopped(plan, ready);
   MRT_TRY(mrt_plan_check_collectives(plan));
-  if (ctx->device.queue) return walk_queued(plan, in);
+  if (ctx->device.queue) {
+    mrt_status s = walk_queued(plan, in);
+    return s ? mrt_plan_undo_count(plan), s : s;
+  }
   plan->runner->at = -1;
   mrt_status s = walk(plan);
   if (s && s != MRT_ERANK) mrt_plan_abandon(plan, plan->runner->at + 1);

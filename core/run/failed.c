@@ -29,6 +29,11 @@ void mrt_plan_tear(const mrt_plan *plan) {
     plan->written[i]->variable->torn = true;
 }
 
+void mrt_plan_undo_count(const mrt_plan *plan) {
+  for (int i = 0; i < plan->written_count; i++)
+    plan->written[i]->variable->writes += 2;
+}
+
 mrt_status mrt_plan_failed(const mrt_plan *plan) {
   mrt_error *e = &plan->ctx->error, told = *e;
   if (plan->ctx->device.queue || plan->runner->at < 0) return told.status;

@@ -33,6 +33,7 @@ static void restore(const measuring *m) {
     if (!m->saved[i]) break;
     mrt_tensor_resolve(t, m->saved[i]);
     m->plan->ctx->memory.moves++;
+    t->variable->writes += 2;  /* no step was made */
     t->variable->torn = false; /* nothing is left of what broke off */
     mrt_storage_unref(m->saved[i]);
   }

@@ -48,6 +48,7 @@ mrt_status mrt_remote_fault(const mrt_plan *plan) {
   faulty(plan); /* all of it is here now */
   mrt_status s = mrt_plan_fault(plan);
   if (s != MRT_ERANK) mrt_plan_abandon(plan, 0);
+  mrt_plan_undo_count(plan);
   mrt_error told = ctx->error;
   MRT_TRY(queue_of(plan)->clear_fault(&ctx->device, &plan->runner->run,
                                       &ctx->error));

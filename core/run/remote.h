@@ -19,6 +19,8 @@ mrt_status mrt_plan_lost(const mrt_plan *plan);
 mrt_status mrt_plan_failed(const mrt_plan *plan);
 /* The step broke off past its first update. */
 void mrt_plan_tear(const mrt_plan *plan);
+/* The run was none: who counts writes of what it updates sees more than one. */
+void mrt_plan_undo_count(const mrt_plan *plan);
 /* The run ended with ctx->error, and does not come to its collectives from step
  * `from` on: the other ranks, which would wait in vain or update alone, are told
  * why, and fail. */

@@ -18,6 +18,7 @@
 local mrt = require "mrt"
 local Optimizer = require "mrt.optim.optimizer"
 local compose = require "mrt.optim.compose"
+local count = require "mrt.optim.count"
 
 ---@class mrt.NAdamOptions
 ---@field lr? number|mrt.Schedule  default 0.002
@@ -55,9 +56,10 @@ end
 -- mu_t, mu_(t+1), M_t of the step's count `t`, scalars f64.
 local function momenta(self, t)
   local o, before = self.options, self.before
-  before[t] = before[t] or mrt.runtime(function()
-    return product(self, math.tointeger(self.t:item()))
-  end)
+  if not before[t] then
+    local made = count.before(self.t)
+    before[t] = mrt.runtime(function() return product(self, made()) end)
+  end
   local function mu(k)
     local faded = compose.number(0.96) ^ ((t:to "f64" + k) * o.momentum_decay)
     return (1 - faded * 0.5) * o.betas[1]

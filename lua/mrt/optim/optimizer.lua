@@ -23,6 +23,7 @@ local describe = require "mrt.util.describe"
 local options = require "mrt.util.options"
 local groups = require "mrt.optim.groups"
 local clip = require "mrt.optim.clip"
+local count = require "mrt.optim.count"
 local load_state = require "mrt.io.load_state"
 local masks = require "mrt.prune.masks"
 local owners = require "mrt.optim.owners"
@@ -324,23 +325,30 @@ function Optimizer:parameters() return self.params end
 --- Raises: what is no group; a rate that is no number.
 ---@param group? mrt.Group
 ---@return number
-function Optimizer:rate(group)
+function Optimizer:rate(group) return self:rate_after(count.now, group) end
+
+--- The same, where `made` tells how many updates there are if that matters.
+---@param made fun(t: mrt.Tensor): integer
+---@param group? mrt.Group
+---@return number
+---@nodoc
+function Optimizer:rate_after(made, group)
   if group ~= nil and type(group) ~= "table" then
     core.fail("value", self.name, "rate: a group wanted, got " .. options.show(group))
   end
   local lr = group and group.lr or self.lr
-  if type(lr) == "function" then lr = lr(math.tointeger(self.t:item()) + 1) end
+  if type(lr) == "function" then lr = lr(made(self.t) + 1) end
   if type(lr) == "number" then return lr end
   core.fail("value", self.name, "lr: a number wanted, got " .. options.show(lr))
 end
 
 -- A scalar that is `rate` at each run, in each dtype that computes with it.
 local function rates(self)
-  local inputs, cast = {}, {}
+  local inputs, cast, made = {}, {}, count.before(self.t)
   return function(p, group)
     local own = group.lr and group or self
     if not inputs[own] then
-      inputs[own] = mrt.runtime(function() return self:rate(group) end)
+      inputs[own] = mrt.runtime(function() return self:rate_after(made, group) end)
       cast[own] = {}
     end
     local dtype = real(p)
@@ -393,6 +401,7 @@ local function apply(self, grads, clip_to, when)
   end
   if self.options.maximize then scale = scale and -scale or mrt.full({}, -1) end
   when = trace.gate(when)
+  count.update(self.t, when)
   local t = self.t + 1
   local common = { rate = rates(self), stochastic = trace.updates(self.params),
     scale = scale, when = when, t = t }

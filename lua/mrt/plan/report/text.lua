@@ -208,6 +208,10 @@ local function composition(plan, lines, values)
       if roles.in_arena[role] then fixed = fixed + sums[role] end
     end
   end
+  if plan.slots then
+    add(lines, "  %-16s%s", "copied inputs", bytes(plan.slots))
+    fixed = fixed + plan.slots
+  end
   if plan.transient > fixed then
     add(lines, "  %-16s%s", "free in arena", bytes(plan.transient - fixed))
   end
