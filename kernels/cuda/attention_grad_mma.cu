@@ -153,11 +153,13 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
 
 /* ---- dk and dv ----------------------------------------------------------- */
 
-/* What a block has of N queries: twice, as q and dout.  And where its keys are,
- * which no register is free for meanwhile. */
+/* What a block has of N queries: twice, as q and dout.  And of its item what no
+ * register is free for meanwhile. */
 template <int N> struct terms {
   float lse[2][N], delta[2][N];
+  int64_t item;
   int b, hk, s;
+  mrt_span seers;
 };
 
 /* Scores of 16 M keys from s on and N queries from t on, turned. */
@@ -177,14 +179,14 @@ MRT_DEVICE void weigh_queries(const mrt_attention &n, const look &at,
     leave_unseen<N, M>(at.band, at.s, at.t, p, ds);
 }
 
-/* The queries that a block's keys are seen by, N at a time: of each head of the
- * group those from `first` to before `end`. */
+/* The queries that a block's keys are seen by are walked N at a time: of each
+ * head of the group those of a span. */
 struct query_walk {
-  int h, t, first, end;
+  int h, t;
 };
-template <int N> MRT_DEVICE void step_on(query_walk *w) {
+template <int N> MRT_DEVICE void step_on(query_walk *w, const mrt_span &seers) {
   w->t += N;
-  if (w->t >= w->end) w->t = w->first, w->h++;
+  if (w->t >= seers.end) w->t = seers.from, w->h++;
 }
 
 /* Begin to copy queries of which `there` are there. */
@@ -225,11 +227,13 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     mrt_heads<T> k_rows = mrt_rows(c.k, sample.S);
     mrt_heads<T> v_rows = mrt_rows(c.v, sample.S);
     float dk[M][W / 8][4] = {}, dv[M][W / 8][4] = {};
-    query_walk now = { hk * group, seers.from, seers.from, seers.end };
+    query_walk now = { hk * group, seers.from };
     int h_end = seers.from < seers.end ? now.h + group : now.h;
 
     __syncthreads(); /* the last item's tiles have been read */
-    if (threadIdx.x == 0) m.b = b, m.hk = hk, m.s = s;
+    if (threadIdx.x == 0) {
+      m.item = item, m.b = b, m.hk = hk, m.s = s, m.seers = seers;
+    }
     mrt_mma_load<ANY, W, ROWS>(k_rows, mrt_head(c.k, b, hk), s, k);
     mrt_mma_load<ANY, W, ROWS>(v_rows, mrt_head(c.v, b, hk), s, v);
     if (now.h < h_end)
@@ -239,7 +243,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       look at = { band, b, now.h, now.t, s + row };
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
-      step_on<N>(&now);
+      step_on<N>(&now, m.seers);
       if (now.h < h_end)
         load_queries<ANY, T, W>(c, sample.T, b, now, 1 - stage, pair, &m);
       if (!mrt_sees_some<N>(band, s + row, 16 * M, at.t)) continue;
@@ -251,7 +255,8 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       mrt_mma_add<W, N, M>(ds, q, dk);
     }
     mrt_copies_wait();
-    __syncthreads(); /* m.b .. are there, though there were no queries */
+    __syncthreads(); /* what m has is there, though there were no queries */
+    item = m.item;
     MRT_UNROLL
     for (int r = 0; r < 2 * M; r++) {
       int mine = m.s + row + 8 * r + mrt_lane() / 4;
