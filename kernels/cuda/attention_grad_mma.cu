@@ -36,35 +36,41 @@ MRT_DEVICE void get_terms(const gradient_mma_call<T> &c, int64_t head,
   *delta = c.delta[head * c.n.T + t];
 }
 
-/* What a warp looks at: 16 M rows of one side, some of the other; `whole`: all
- * of these are seen, and as they are. */
+/* What a warp looks at: 16 M rows of one side, from t or s on, some of the
+ * other. */
 struct look {
-  mrt_band band;
+  mrt_band band; /* of the one side's rows */
   int b, h, t, s;
-  bool whole;
 };
-template <bool ANY> MRT_DEVICE bool is_adjusted(const mrt_attention &n) {
-  return ANY && (n.mask || n.softcap > 0);
-}
 
-/* A weight from an exponent, and the gradient of its score less the scale. */
-MRT_DEVICE void weigh(float unit, float lse, float delta, float *s, float *dp) {
-  *s = mrt_exp2(fmaf(*s, unit, -lse));
-  *dp = *s * (*dp - delta);
-}
-/* The same of query t and a key, if it sees that. */
+/* A weight, and the gradient of its score less the scale. */
 template <bool ANY>
-MRT_DEVICE void weigh_pair(const mrt_attention &n, const look &at, int t,
-                           int key, float lse, float delta, bool is_seen,
-                           float *s, float *dp) {
+MRT_DEVICE void weigh(const mrt_attention &n, const look &at, int t, int key,
+                      float lse, float delta, float *s, float *dp) {
   float unit = (float)(n.scale * LOG2_E), slope = 1;
-  if (is_adjusted<ANY>(n) && is_seen) {
+  bool is_there = t < n.T && key < n.S; /* what is not has no mask */
+  if (ANY && (n.mask || n.softcap > 0) && is_there) {
     *s = mrt_adjust(n, at.b, at.h, t, key, *s * (float)n.scale, &slope);
     unit = (float)LOG2_E;
   }
-  weigh(unit, lse, delta, s, dp);
-  *s = is_seen ? *s : 0;
-  *dp = is_seen ? *dp * slope : 0;
+  *s = mrt_exp2(fmaf(*s, unit, -lse));
+  *dp = *s * (*dp - delta) * slope;
+}
+/* Nothing where row i, of the one side, does not see column j of N. */
+template <int N, int M>
+MRT_DEVICE void leave_unseen(const mrt_band &band, int i, int first,
+                             float p[M][N / 8][4], float ds[M][N / 8][4]) {
+  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
+  MRT_UNROLL
+  for (int r = 0; r < 2 * M; r++) {
+    mrt_span seen = mrt_seen_by(band, i + 8 * r + g, first);
+    MRT_UNROLL
+    for (int j = 0; j < N / 8 * 2; j++) {
+      int k = r % 2 * 2 + j % 2, other = j / 2 * 8 + column + j % 2;
+      if (other >= seen.from && other < seen.end) continue;
+      p[r / 2][j / 2][k] = 0, ds[r / 2][j / 2][k] = 0;
+    }
+  }
 }
 
 /* ---- dq ------------------------------------------------------------------ */
@@ -76,22 +82,15 @@ MRT_DEVICE void weigh_keys(const mrt_attention &n, const look &at,
                            const float *lse, const float *delta,
                            float p[M][N / 8][4], float ds[M][N / 8][4]) {
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  float unit = (float)(n.scale * LOG2_E);
   MRT_UNROLL
-  for (int r = 0; r < 2 * M; r++) {
-    int t = at.t + 8 * r + g;
-    mrt_span seen = mrt_seen_by(at.band, t, at.s);
-    MRT_UNROLL
-    for (int j = 0; j < N / 8 * 2; j++) {
-      int i = r % 2 * 2 + j % 2, key = j / 2 * 8 + column + j % 2;
-      float *s = &p[r / 2][j / 2][i], *dp = &ds[r / 2][j / 2][i];
-      if (at.whole)
-        weigh(unit, lse[r], delta[r], s, dp);
-      else
-        weigh_pair<ANY>(n, at, t, at.s + key, lse[r], delta[r],
-                        key >= seen.from && key < seen.end, s, dp);
-    }
+  for (int r = 0; r < 2 * M; r++) MRT_UNROLL
+  for (int j = 0; j < N / 8 * 2; j++) {
+    int i = r % 2 * 2 + j % 2, key = at.s + j / 2 * 8 + column + j % 2;
+    weigh<ANY>(n, at, at.t + 8 * r + g, key, lse[r], delta[r],
+               &p[r / 2][j / 2][i], &ds[r / 2][j / 2][i]);
   }
+  if (!mrt_sees_all<N>(at.band, at.t, 16 * M, at.s))
+    leave_unseen<N, M>(at.band, at.t, at.s, p, ds);
 }
 
 template <typename T, int W, int M, bool ANY>
@@ -140,9 +139,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       const T *tile = pair + stage * STAGE;
       mrt_mma_scores_at<W, N, M>(q, row, tile, p);
       mrt_mma_scores_at<W, N, M>(dout, row, tile + STAGE / 2, ds);
-      bool whole =
-          !is_adjusted<ANY>(c.n) && mrt_sees_all<N>(band, t + row, 16 * M, s);
-      look at = { band, b, h, t + row, s, whole };
+      look at = { band, b, h, t + row, s };
       weigh_keys<ANY, N, M>(c.n, at, lse, delta, p, ds);
       mrt_mma_add<W, N, M>(ds, tile, dq);
     }
@@ -156,8 +153,14 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
 
 /* ---- dk and dv ----------------------------------------------------------- */
 
-/* What a block has of N queries: twice, as q and dout. */
-template <int N> struct terms { float lse[2][N], delta[2][N]; };
+/* What a block has of N queries: twice, as q and dout.  And of its item what no
+ * register is free for meanwhile. */
+template <int N> struct terms {
+  float lse[2][N], delta[2][N];
+  int64_t item;
+  int b, hk, s;
+  mrt_span seers;
+};
 
 /* Scores of 16 M keys from s on and N queries from t on, turned. */
 template <bool ANY, int N, int M>
@@ -165,34 +168,25 @@ MRT_DEVICE void weigh_queries(const mrt_attention &n, const look &at,
                               const float *lse, const float *delta,
                               float p[M][N / 8][4], float ds[M][N / 8][4]) {
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  float unit = (float)(n.scale * LOG2_E);
   MRT_UNROLL
-  for (int j = 0; j < N / 8 * 2; j++) {
-    int query = j / 2 * 8 + column + j % 2;
-    float lse_of = lse[query], delta_of = delta[query];
-    MRT_UNROLL
-    for (int r = 0; r < 2 * M; r++) {
-      int i = r % 2 * 2 + j % 2, key = at.s + 8 * r + g;
-      float *s = &p[r / 2][j / 2][i], *dp = &ds[r / 2][j / 2][i];
-      if (at.whole) {
-        weigh(unit, lse_of, delta_of, s, dp);
-        continue;
-      }
-      mrt_span seers = mrt_seen_by(at.band, key, at.t);
-      weigh_pair<ANY>(n, at, at.t + query, key, lse_of, delta_of,
-                      query >= seers.from && query < seers.end, s, dp);
-    }
+  for (int j = 0; j < N / 8 * 2; j++) MRT_UNROLL
+  for (int r = 0; r < 2 * M; r++) {
+    int i = r % 2 * 2 + j % 2, query = j / 2 * 8 + column + j % 2;
+    weigh<ANY>(n, at, at.t + query, at.s + 8 * r + g, lse[query], delta[query],
+               &p[r / 2][j / 2][i], &ds[r / 2][j / 2][i]);
   }
+  if (!mrt_sees_all<N>(at.band, at.s, 16 * M, at.t))
+    leave_unseen<N, M>(at.band, at.s, at.t, p, ds);
 }
 
-/* The queries that a block's keys are seen by, N at a time: of each head of the
- * group those from `first` to before `end`. */
+/* The queries that a block's keys are seen by are walked N at a time: of each
+ * head of the group those of a span. */
 struct query_walk {
-  int h, t, first, end;
+  int h, t;
 };
-template <int N> MRT_DEVICE void step_on(query_walk *w) {
+template <int N> MRT_DEVICE void step_on(query_walk *w, const mrt_span &seers) {
   w->t += N;
-  if (w->t >= w->end) w->t = w->first, w->h++;
+  if (w->t >= seers.end) w->t = seers.from, w->h++;
 }
 
 /* Begin to copy queries of which `there` are there. */
@@ -233,38 +227,41 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     mrt_heads<T> k_rows = mrt_rows(c.k, sample.S);
     mrt_heads<T> v_rows = mrt_rows(c.v, sample.S);
     float dk[M][W / 8][4] = {}, dv[M][W / 8][4] = {};
-    query_walk now = { hk * group, seers.from, seers.from, seers.end };
+    query_walk now = { hk * group, seers.from };
     int h_end = seers.from < seers.end ? now.h + group : now.h;
 
     __syncthreads(); /* the last item's tiles have been read */
+    if (threadIdx.x == 0) {
+      m.item = item, m.b = b, m.hk = hk, m.s = s, m.seers = seers;
+    }
     mrt_mma_load<ANY, W, ROWS>(k_rows, mrt_head(c.k, b, hk), s, k);
     mrt_mma_load<ANY, W, ROWS>(v_rows, mrt_head(c.v, b, hk), s, v);
     if (now.h < h_end)
       load_queries<ANY, T, W>(c, sample.T, b, now, 0, pair, &m);
     for (int stage = 0; now.h < h_end; stage = 1 - stage) {
       float p[M][N / 8][4], ds[M][N / 8][4];
-      look at = { band, b, now.h, now.t, s + row, false };
+      look at = { band, b, now.h, now.t, s + row };
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
-      step_on<N>(&now);
+      step_on<N>(&now, m.seers);
       if (now.h < h_end)
         load_queries<ANY, T, W>(c, sample.T, b, now, 1 - stage, pair, &m);
       if (!mrt_sees_some<N>(band, s + row, 16 * M, at.t)) continue;
       const T *q = pair + stage * STAGE, *dout = q + STAGE / 2;
       mrt_mma_scores_at<W, N, M>(k, row, q, p);
       mrt_mma_scores_at<W, N, M>(v, row, dout, ds);
-      at.whole = !is_adjusted<ANY>(c.n) &&
-                 mrt_sees_all<N>(band, s + row, 16 * M, at.t);
       weigh_queries<ANY, N, M>(c.n, at, m.lse[stage], m.delta[stage], p, ds);
       mrt_mma_add<W, N, M>(p, dout, dv);
       mrt_mma_add<W, N, M>(ds, q, dk);
     }
     mrt_copies_wait();
+    __syncthreads(); /* what m has is there, though there were no queries */
+    item = m.item;
     MRT_UNROLL
     for (int r = 0; r < 2 * M; r++) {
-      int mine = s + row + 8 * r + mrt_lane() / 4;
-      mrt_mma_put<W>(c.dk, b, hk, mine, dk[r / 2], r % 2, (float)c.n.scale);
-      mrt_mma_put<W>(c.dv, b, hk, mine, dv[r / 2], r % 2, 1.0f);
+      int mine = m.s + row + 8 * r + mrt_lane() / 4;
+      mrt_mma_put<W>(c.dk, m.b, m.hk, mine, dk[r / 2], r % 2, (float)c.n.scale);
+      mrt_mma_put<W>(c.dv, m.b, m.hk, mine, dv[r / 2], r % 2, 1.0f);
     }
   }
 }

@@ -7,9 +7,13 @@
  * zero.
  *
  * Gradients of w and b are sums over rows.  Rows are dealt to a number of parts
- * that depends on the shape alone; a block sums 32 columns of a part, and the
- * parts are then added in a fixed order.  This reads x and dy before dx may
- * overwrite them.
+ * that depends on the shape alone, whose sums are then added in a fixed order.
+ * Where rows fit in registers a team has the rows of a part and makes both dx
+ * and the part's sums of what it has read; else a block sums 32 columns of a
+ * part before dx, which may overwrite x or dy, is made.
+ *
+ * Most kernels take operands of one dtype, or of any.  What steps in bf16 have,
+ * f32 on one side and bf16 on the other with weights of f32, has its own.
  *
  * From Ba, Kiros & Hinton, arXiv:1607.06450; Zhang & Sennrich,
  * arXiv:1910.07467.
@@ -37,11 +41,24 @@ template <typename R> MRT_DEVICE R mean_of(R sum, int64_t n) {
 
 /* ---- forward ------------------------------------------------------------- */
 
+/* Whether an operand is there. */
+template <typename T> MRT_DEVICE bool is_there(T *x) { return x != NULL; }
+template <typename R> MRT_DEVICE bool is_there(const mrt_any<R> &x) {
+  return x.data != NULL;
+}
+/* Input i as W, which may be absent: NULL. */
+template <typename W> mrt_place<W> optional(const mrt_call *c, int i) {
+  if (i < c->nin) return mrt_at<W>(&c->in[i]);
+  return mrt_place_of<W>::at(NULL, MRT_f32);
+}
+template <typename T> using any_weights = mrt_mixed<mrt_real<T>>;
+
 /* w, b and means may be absent: NULL. */
-template <typename T> struct forward_of {
+template <typename T, typename Y, typename W> struct forward_of {
   typedef mrt_real<T> R;
-  mrt_place<T> x, y;
-  mrt_any<R> w, b;
+  mrt_place<T> x;
+  mrt_place<Y> y;
+  mrt_place<W> w, b;
   R *means, *rstds, eps;
   cuda_norm_shape s;
 };
@@ -73,8 +90,9 @@ MRT_DEVICE mrt_real<T> rstd_of_large(mrt_row<T, P> &row, mrt_real<T> mean,
   return 1 / (most * sqrt(mean_of(mrt_team_sum(sum), n)));
 }
 
-template <typename T, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
+template <typename T, typename Y, typename W, int P>
+__global__ void __launch_bounds__(MRT_TEAM_MOST)
+    each_row(forward_of<T, Y, W> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
@@ -102,13 +120,13 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
     mrt_each(row, [&](R *v, int64_t i) {
       R w[V], b[V];
       int64_t column = i - r * n;
-      if (a.w.data) mrt_get_pack<V>(a.w, column, n, (R)0, w);
-      if (a.b.data) mrt_get_pack<V>(a.b, column, n, (R)0, b);
+      if (is_there(a.w)) mrt_get_pack<V>(a.w, column, n, (R)0, w);
+      if (is_there(a.b)) mrt_get_pack<V>(a.b, column, n, (R)0, b);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         v[k] = (v[k] - mean) * rstd;
-        if (a.w.data) v[k] *= w[k];
-        if (a.b.data) v[k] += b[k];
+        if (is_there(a.w)) v[k] *= w[k];
+        if (is_there(a.b)) v[k] += b[k];
       }
       mrt_put_pack<V>(a.y, i, row.end, v);
     });
@@ -119,91 +137,134 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST) each_row(forward_of<T> a) {
 }
 
 /* Statistics are the outputs after y: a mean where there are two. */
-template <typename T> void forward(const mrt_call *c) {
+template <typename T, typename Y, typename W>
+void forward_as(const mrt_call *c) {
   typedef mrt_real<T> R;
   const mrt_norm_options *o = (const mrt_norm_options *)c->options;
-  forward_of<T> a = { mrt_at<T>(&c->in[0]),
-                      mrt_at<T>(&c->out[0]),
-                      mrt_at_any<R>(c->in, 1, c->nin),
-                      mrt_at_any<R>(c->in, 2, c->nin),
-                      c->nout > 2 ? (R *)c->out[1].data : NULL,
-                      (R *)c->out[c->nout - 1].data,
-                      (R)o->eps,
-                      shape_of(c) };
+  forward_of<T, Y, W> a = { mrt_at<T>(&c->in[0]),
+                            mrt_at<Y>(&c->out[0]),
+                            optional<W>(c, 1),
+                            optional<W>(c, 2),
+                            c->nout > 2 ? (R *)c->out[1].data : NULL,
+                            (R *)c->out[c->nout - 1].data,
+                            (R)o->eps,
+                            shape_of(c) };
   dim3 team = mrt_team(a.s.n, mrt_at_once<T>, PACKS);
   unsigned grid = mrt_blocks(a.s.rows, team.y);
   if (a.s.rows == 0) return;
   if (mrt_suffices(team, a.s.n, mrt_at_once<T>, PACKS))
-    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, PACKS>)(a);
+    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, Y, W, PACKS>)(a);
   else
-    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, 0>)(a);
+    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, Y, W, 0>)(a);
+}
+
+bool is_of(const mrt_call *c, int i, int dtype) {
+  return i >= c->nin || c->in[i].type.dtype == dtype;
+}
+void forward(const mrt_call *c) {
+  if (is_of(c, 0, MRT_f32) && c->out[0].type.dtype == MRT_bf16 &&
+      is_of(c, 1, MRT_f32) && is_of(c, 2, MRT_f32))
+    return forward_as<float, mrt_bf16, float>(c);
+  MRT_DISPATCH(mrt_common(c->in, c->out), T,
+               forward_as<T, T, any_weights<T>>(c));
 }
 
 } // namespace
 
-extern "C" void mrt_cuda_layer_norm(const mrt_call *c) {
-  MRT_DISPATCH(mrt_common(c->in, c->out), T, forward<T>(c));
-}
-extern "C" void mrt_cuda_rms_norm(const mrt_call *c) {
-  MRT_DISPATCH(mrt_common(c->in, c->out), T, forward<T>(c));
-}
+extern "C" void mrt_cuda_layer_norm(const mrt_call *c) { forward(c); }
+extern "C" void mrt_cuda_rms_norm(const mrt_call *c) { forward(c); }
 
 namespace {
 
 /* ---- gradients ----------------------------------------------------------- */
 
-/* means and w may be absent: NULL. */
-template <typename T> struct row_gradient {
+/* means and w may be absent: NULL.  dx is of x's dtype. */
+template <typename T, typename D, typename W> struct row_gradient {
   typedef mrt_real<T> R;
-  mrt_place<T> x, dy, dx;
-  mrt_any<R> w;
+  mrt_place<T> x, dx;
+  mrt_place<D> dy;
+  mrt_place<W> w;
   const R *means, *rstds;
   cuda_norm_shape s;
 };
 
-/* dx = rstd * (g - mean(g) - norm * mean(g * norm)), g = dy * w */
-template <typename T, int P>
+/* What a team sums of its rows: of the thread's columns. */
+template <typename R, int P, int V> struct column_sums {
+  R dw[P ? P : 1][V], db[P ? P : 1][V];
+};
+/* To partial[part][2][n]. */
+template <typename R, int P, int V>
+MRT_DEVICE void put_sums(const column_sums<R, P, V> &sums, R *partial,
+                         int64_t part, int64_t n) {
+  R *dw = partial + 2 * part * n, *db = dw + n;
+  MRT_UNROLL
+  for (int p = 0; p < P; p++) {
+    int64_t i = ((int64_t)p * blockDim.x + threadIdx.x) * V;
+    mrt_put_pack<V>(dw, i, n, sums.dw[p]);
+    mrt_put_pack<V>(db, i, n, sums.db[p]);
+  }
+}
+
+/* dx = rstd * (g - mean(g) - norm * mean(g * norm)), g = dy * w;
+ * and where `partial` is not NULL the sums of each of `parts` teams' rows: then
+ * P is not 0. */
+template <typename T, typename D, typename W, int P>
 __global__ void __launch_bounds__(MRT_TEAM_MOST)
-    each_row_grad(row_gradient<T> a) {
+    each_row_grad(row_gradient<T, D, W> a, mrt_real<T> *partial,
+                  int64_t parts) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
-  for (int64_t r = mrt_first_row(); r < a.s.rows; r += mrt_row_stride()) {
-    mrt_row<T, P> row(a.x, r, n, 0), dy(a.dy, r, n, 0);
+  column_sums<R, P, V> sums = {};
+  for (int64_t r = mrt_first_row(); r < a.s.rows; r += parts) {
+    mrt_row<T, P, V> row(a.x, r, n, 0);
+    mrt_row<D, P, V> dy(a.dy, r, n, 0);
     R mean = a.means ? a.means[r] : 0, rstd = a.rstds[r], g = 0, gn = 0;
+    int p = 0;
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
       R w[V];
-      if (a.w.data) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);
+      if (is_there(a.w)) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         x[k] = (x[k] - mean) * rstd;
-        if (a.w.data) d[k] *= w[k];
+        if (P) sums.dw[p][k] += d[k] * x[k], sums.db[p][k] += d[k];
+        if (is_there(a.w)) d[k] *= w[k];
         g += d[k];
         gn += d[k] * x[k];
       }
+      if (P) p++;
     });
     g = a.means ? mean_of(mrt_team_sum(g), n) : 0;
     gn = mean_of(mrt_team_sum(gn), n);
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
       R w[V];
-      if (P == 0 && a.w.data) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);
+      if (P == 0 && is_there(a.w)) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         if (P == 0) x[k] = (x[k] - mean) * rstd;
-        if (P == 0 && a.w.data) d[k] *= w[k];
+        if (P == 0 && is_there(a.w)) d[k] *= w[k];
         x[k] = rstd * (d[k] - g - x[k] * gn);
       }
       mrt_put_pack<V>(a.dx, i, row.end, x);
     });
   }
+  if (P && partial && mrt_first_row() < parts)
+    put_sums<R, P, V>(sums, partial, mrt_first_row(), n);
 }
 
 /* A block's columns, and the rows that it takes at once. */
 enum { COLUMNS = 32, DEEP = 16 };
 
+/* Of columns by the block. */
 int64_t parts_of(int64_t rows) {
   int64_t n = (rows + 4 * DEEP - 1) / (4 * DEEP);
   return n < 1 ? 1 : n > 128 ? 128 : n;
+}
+/* Of rows by the team: at least 8 in each, and threads for some 1,000 on each
+ * multiprocessor of a large device. */
+int64_t team_parts_of(int64_t rows, dim3 team) {
+  int64_t n = (rows + 7) / 8, most = (1 << 17) / team.x;
+  return n < 1 ? 1 : n > most ? most : n;
 }
 
 /* Sum over threadIdx.y; for threadIdx.y == 0. */
@@ -220,8 +281,8 @@ template <typename R> MRT_DEVICE R sum_deep(R v) {
 
 /* Block `part * tiles + tile`: sums of dy * norm and dy over the part's rows,
  * to partial[part][2][n]. */
-template <typename T>
-__global__ void sum_part(row_gradient<T> a, mrt_real<T> *partial,
+template <typename T, typename D, typename W>
+__global__ void sum_part(row_gradient<T, D, W> a, mrt_real<T> *partial,
                          int64_t parts) {
   typedef mrt_real<T> R;
   int64_t n = a.s.n, tiles = (n + COLUMNS - 1) / COLUMNS;
@@ -243,71 +304,96 @@ __global__ void sum_part(row_gradient<T> a, mrt_real<T> *partial,
   }
 }
 
-/* dw, and db unless it is NULL, from the parts. */
+/* dw, and db unless it is NULL, from the parts: a block has 32 columns of one. */
 template <typename R>
 __global__ void sum_parts(const R *partial, int64_t parts, int64_t n, R *dw,
                           R *db) {
   int64_t tiles = (n + COLUMNS - 1) / COLUMNS;
-  for (int64_t b = blockIdx.x; b < tiles; b += gridDim.x) {
-    int64_t column = b * COLUMNS + threadIdx.x;
-    for (int k = 0; k < (db ? 2 : 1); k++) {
-      R sum = 0;
-      for (int64_t p = threadIdx.y; column < n && p < parts; p += DEEP)
-        sum += partial[(2 * p + k) * n + column];
-      sum = sum_deep(sum);
-      if (threadIdx.y == 0 && column < n) (k ? db : dw)[column] = sum;
-    }
+  for (int64_t b = blockIdx.x; b < (db ? 2 : 1) * tiles; b += gridDim.x) {
+    int64_t column = b % tiles * COLUMNS + threadIdx.x, k = b / tiles;
+    R sum = 0;
+    for (int64_t p = threadIdx.y; column < n && p < parts; p += DEEP)
+      sum += partial[(2 * p + k) * n + column];
+    sum = sum_deep(sum);
+    if (threadIdx.y == 0 && column < n) (k ? db : dw)[column] = sum;
   }
 }
 
-/* The parts' sums. */
+/* The parts' sums, however they are made: packs are of at least 2. */
 size_t grad_scratch(const mrt_call *c) {
   cuda_norm_shape s = shape_of(c);
   size_t bytes = (size_t)mrt_bytes_of(c->in[1].type.dtype);
-  return c->nout > 1 ? (size_t)(2 * parts_of(s.rows) * s.n) * bytes : 0;
+  int64_t parts = parts_of(s.rows);
+  for (int V = 2; V <= 8; V *= 2) {
+    int64_t of_rows = team_parts_of(s.rows, mrt_team(s.n, V, GRAD_PACKS));
+    if (of_rows > parts) parts = of_rows;
+  }
+  return c->nout > 1 ? (size_t)(2 * parts * s.n) * bytes : 0;
+}
+
+/* Sums of columns, before dx. */
+template <typename T, typename D, typename W>
+void sum_columns(const mrt_call *c, const row_gradient<T, D, W> &a) {
+  int64_t tiles = (a.s.n + COLUMNS - 1) / COLUMNS, parts = parts_of(a.s.rows);
+  MRT_LAUNCH(mrt_blocks(tiles * parts, 1), dim3(COLUMNS, DEEP), 0,
+             c->run->queue, sum_part<T, D, W>)
+  (a, (mrt_real<T> *)c->scratch, parts);
+}
+/* dw and db from `parts` parts. */
+template <typename R>
+void join_parts(const mrt_call *c, int64_t parts, int64_t n) {
+  int64_t tiles = (n + COLUMNS - 1) / COLUMNS;
+  MRT_LAUNCH(mrt_blocks((c->nout - 1) * tiles, 1), dim3(COLUMNS, DEEP), 0,
+             c->run->queue, sum_parts<R>)
+  ((const R *)c->scratch, parts, n, (R *)c->out[1].data,
+   c->nout > 2 ? (R *)c->out[2].data : NULL);
 }
 
 /* `w`: which input; none with fewer inputs. */
-template <typename T>
-void backward(const mrt_call *c, const void *means, int w) {
+template <typename T, typename D, typename W>
+void backward_as(const mrt_call *c, const void *means, int w) {
   typedef mrt_real<T> R;
-  row_gradient<T> a = { mrt_at<T>(&c->in[0]),
-                        mrt_at<T>(&c->in[w - 1]),
-                        mrt_at<T>(&c->out[0]),
-                        mrt_at_any<R>(c->in, w, c->nin),
-                        (const R *)means,
-                        (const R *)c->in[w - 2].data,
-                        shape_of(c) };
-  void *queue = c->run->queue;
-  if (c->nout > 1 && a.s.n) {
-    int64_t parts = parts_of(a.s.rows);
-    int64_t tiles = (a.s.n + COLUMNS - 1) / COLUMNS;
-    R *partial = (R *)c->scratch;
-    dim3 block(COLUMNS, DEEP);
-    MRT_LAUNCH(mrt_blocks(tiles * parts, 1), block, 0, queue, sum_part<T>)
-    (a, partial, parts);
-    MRT_LAUNCH(mrt_blocks(tiles, 1), block, 0, queue, sum_parts<R>)
-    (partial, parts, a.s.n, (R *)c->out[1].data,
-     c->nout > 2 ? (R *)c->out[2].data : NULL);
+  constexpr int V = mrt_at_once<T>;
+  row_gradient<T, D, W> a = {
+    mrt_at<T>(&c->in[0]), mrt_at<T>(&c->out[0]), mrt_at<D>(&c->in[w - 1]),
+    optional<W>(c, w),    (const R *)means,      (const R *)c->in[w - 2].data,
+    shape_of(c)
+  };
+  dim3 team = mrt_team(a.s.n, V, GRAD_PACKS);
+  bool sums = c->nout > 1, fits = mrt_suffices(team, a.s.n, V, GRAD_PACKS);
+  int64_t parts = parts_of(a.s.rows);
+  if (a.s.n == 0) return;
+  if (sums && !fits) sum_columns(c, a);
+  if (a.s.rows > 0 && fits) {
+    int64_t teams = (int64_t)mrt_blocks(a.s.rows, team.y) * team.y;
+    if (sums) parts = teams = team_parts_of(a.s.rows, team);
+    MRT_LAUNCH(mrt_blocks(teams, team.y), team, 0, c->run->queue,
+               each_row_grad<T, D, W, GRAD_PACKS>)
+    (a, sums ? (R *)c->scratch : NULL, teams);
+  } else if (a.s.rows > 0) {
+    unsigned grid = mrt_blocks(a.s.rows, 1);
+    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row_grad<T, D, W, 0>)
+    (a, (R *)NULL, (int64_t)grid);
   }
-  if (a.s.rows == 0 || a.s.n == 0) return;
-  dim3 team = mrt_team(a.s.n, mrt_at_once<T>, GRAD_PACKS);
-  unsigned grid = mrt_blocks(a.s.rows, team.y);
-  if (mrt_suffices(team, a.s.n, mrt_at_once<T>, GRAD_PACKS))
-    MRT_LAUNCH(grid, team, 0, queue, each_row_grad<T, GRAD_PACKS>)(a);
-  else
-    MRT_LAUNCH(grid, team, 0, queue, each_row_grad<T, 0>)(a);
+  if (sums) join_parts<R>(c, a.s.rows ? parts : 0, a.s.n);
+}
+
+/* `w` as above. */
+void backward(const mrt_call *c, const void *means, int w) {
+  if (is_of(c, 0, MRT_f32) && c->out[0].type.dtype == MRT_f32 &&
+      is_of(c, w - 1, MRT_bf16) && is_of(c, w, MRT_f32))
+    return backward_as<float, mrt_bf16, float>(c, means, w);
+  MRT_DISPATCH(mrt_common(&c->in[0], &c->in[w - 1], c->out), T,
+               backward_as<T, T, any_weights<T>>(c, means, w));
 }
 
 } // namespace
 
 extern "C" void mrt_cuda_layer_norm_grad(const mrt_call *c) {
-  MRT_DISPATCH(mrt_common(&c->in[0], &c->in[3], c->out), T,
-               backward<T>(c, c->in[1].data, 4));
+  backward(c, c->in[1].data, 4);
 }
 extern "C" void mrt_cuda_rms_norm_grad(const mrt_call *c) {
-  MRT_DISPATCH(mrt_common(&c->in[0], &c->in[2], c->out), T,
-               backward<T>(c, NULL, 3));
+  backward(c, NULL, 3);
 }
 
 extern "C" size_t mrt_cuda_layer_norm_grad_scratch(const mrt_call *c) {

@@ -86,10 +86,10 @@ MRT_DEVICE int64_t mrt_row_stride(void) {
 
 /* Row r of n elements, read by a team: a thread has every blockDim.x-th pack.
  * With P > 0 packs for each thread they stay in registers, and the row must not
- * be longer; with 0 it is read again each time.  Past its end it is `pad`. */
-template <typename T, int P> struct mrt_row {
+ * be longer; with 0 it is read again each time.  Past its end it is `pad`.
+ * Rows that go side by side have packs of one V. */
+template <typename T, int P, int V = mrt_at_once<T>> struct mrt_row {
   typedef mrt_real<T> R;
-  enum { V = mrt_at_once<T> };
   mrt_place<T> x;
   int64_t first, end, step;
   R pad, kept[P ? P : 1][V];
@@ -106,9 +106,8 @@ template <typename T, int P> struct mrt_row {
 
 /* f(v, i) for each pack of the thread: v[0 .. V) are elements i ... of the
  * operand, from row.end on `pad`.  What f changes in v stays where P > 0. */
-template <typename T, int P, typename F>
-MRT_DEVICE void mrt_each(mrt_row<T, P> &row, F f) {
-  constexpr int V = mrt_at_once<T>;
+template <typename T, int P, int V, typename F>
+MRT_DEVICE void mrt_each(mrt_row<T, P, V> &row, F f) {
   if constexpr (P > 0) {
     MRT_UNROLL
     for (int p = 0; p < P; p++) f(row.kept[p], row.first + p * row.step);
@@ -121,9 +120,8 @@ MRT_DEVICE void mrt_each(mrt_row<T, P> &row, F f) {
   }
 }
 /* f(u, v, i): of two rows of one shape. */
-template <typename T, int P, typename F>
-MRT_DEVICE void mrt_each(mrt_row<T, P> &a, mrt_row<T, P> &b, F f) {
-  constexpr int V = mrt_at_once<T>;
+template <typename T, typename U, int P, int V, typename F>
+MRT_DEVICE void mrt_each(mrt_row<T, P, V> &a, mrt_row<U, P, V> &b, F f) {
   if constexpr (P > 0) {
     MRT_UNROLL
     for (int p = 0; p < P; p++) f(a.kept[p], b.kept[p], a.first + p * a.step);

@@ -1,0 +1,48 @@
+-- norm_spec.lua -- norms whose operands are f32 on one side and bf16 on the
+-- other, as steps in bf16 have them, agree with the processor's
+--
+-- MRT_CUDA names the plug-in.
+local mrt = require "mrt"
+
+-- y rounded to bf16, and the gradients of x, w and b from one that is bf16.
+local function step(kind)
+  return mrt.compile(function(x, w, b, scale)
+    local y = (kind == "rms" and x:rms_norm(w) or x:layer_norm(w, b)):to "bf16"
+    local loss = (y:to "f32" * scale):to("bf16"):sum()
+    return y, table.unpack(mrt.grad(loss, kind == "rms" and { x, w } or { x, w, b }))
+  end)
+end
+
+local function results(device, kind, inputs)
+  mrt.device(device)
+  local here = {}
+  for i, t in ipairs(inputs) do here[i] = t:to(device) end
+  local list = { step(kind)(table.unpack(here)) }
+  for i, t in ipairs(list) do list[i] = t:to("f32"):to "cpu" end
+  mrt.device "cpu"
+  return list
+end
+
+-- Rows that a warp, a block, and no block's registers hold.
+local shapes = { { 1, 8 }, { 5, 7 }, { 600, 40 }, { 130, 768 }, { 70, 1600 }, { 9, 4500 } }
+
+describe("norms between f32 and bf16", function()
+  for _, kind in ipairs { "layer", "rms" } do
+    it(kind, function()
+      for _, s in ipairs(shapes) do
+        mrt.device "cpu"
+        mrt.seed(3)
+        local inputs = { mrt.randn(s[1], s[2]) + 0.3, mrt.randn(s[2]) }
+        inputs[3], inputs[4] = mrt.randn(s[2]), mrt.randn(s[1], s[2])
+        local a, b = results("cpu", kind, inputs), results("cuda:0", kind, inputs)
+        for i = 1, #a do
+          local most = a[i]:abs():max():item()
+          local far = (a[i] - b[i]):abs():max():item()
+          -- y may be rounded to its other neighbour
+          local text = ("%d x %d, result %d: %g of %g"):format(s[1], s[2], i, far, most)
+          assert(far <= most * (i == 1 and 2 ^ -8 or 1e-5), text)
+        end
+      end
+    end)
+  end
+end)
