@@ -121,12 +121,14 @@ typedef struct mrt_context_info {
   size_t alignment;      /* what the device allocates is a multiple of it */
   size_t bytes_swapped;  /* of the swap tier */
   size_t bytes_spare;    /* given back by tensors and kept for the next */
-  size_t bytes_host; /* of the host, for what the device has no kernels for */
-  int devices;       /* of its kind that are here */
-  bool queues;       /* plans return before they are done; reading waits */
-  uint64_t steps;    /* run so far: operators of evaluations and of plans */
-  uint64_t plans;    /* made so far */
-  uint64_t objects;  /* made so far: tensors, and what computes them */
+  size_t bytes_host;   /* of the host, for what the device has no kernels for */
+  int devices;         /* of its kind that are here */
+  bool queues;         /* plans return before they are done; reading waits */
+  uint64_t unrecorded; /* plans that its device failed to record: each of their
+                          runs is queued step by step */
+  uint64_t steps;      /* run so far: operators of evaluations and of plans */
+  uint64_t plans;      /* made so far */
+  uint64_t objects;    /* made so far: tensors, and what computes them */
 } mrt_context_info;
 /* What is swapped to the i-th place: 0 is the device's own (*folder is NULL),
  * others are folders that a profile names.  False past the last. */

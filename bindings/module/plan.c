@@ -127,6 +127,15 @@ static void read_inputs(lua_State *L, mrt_binding *m, plan *p, int list) {
 
 /* run(plan, inputs) -> outputs...: an input is a tensor, or a number for a
  * scalar f32. */
+/* What a run has met that is no error. */
+static void warn_of_notice(lua_State *L, const mrt_plan *plan) {
+  char text[400];
+  mrt_context_take_notice(mrt_plan_context(plan), text, sizeof text);
+  if (!text[0]) return;
+  lua_warning(L, "mrt: ", 1);
+  lua_warning(L, text, 0);
+}
+
 static int run(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   plan *p = check_plan(L, m, 1);
@@ -152,6 +161,7 @@ static int run(lua_State *L) {
     *slot = p->out->at[i];
     p->out->at[i] = NULL;
   }
+  warn_of_notice(L, p->plan);
   mrt_lua_pressure(L, m);
   return n;
 }
@@ -253,6 +263,7 @@ static int run_part(lua_State *L) {
     mrt_lua_push_list(L, p->out);
   }
   if (status != MRT_OK) return mrt_lua_raise(L, m, status, "plan");
+  warn_of_notice(L, p->plan);
   mrt_lua_pressure(L, m);
   return 1;
 }

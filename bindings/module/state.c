@@ -291,6 +291,7 @@ static int info(lua_State *L) {
   set_count(L, "plans", (size_t)i.plans);
   set_count(L, "bytes_host", i.bytes_host);
   set_count(L, "bytes_spare", i.bytes_spare);
+  set_count(L, "unrecorded", (size_t)i.unrecorded);
   lua_pushinteger(L, i.devices);
   lua_setfield(L, -2, "devices");
   lua_pushboolean(L, i.queues);

@@ -167,6 +167,9 @@ MRT_API size_t mrt_space_bytes(const mrt_space *space);
  * next run of a plan takes what that needs. */
 MRT_API void mrt_space_empty(mrt_space *space);
 
+/* What a run has met that is no error, once; "": nothing. */
+MRT_API void mrt_context_take_notice(mrt_context *ctx, char *to, size_t room);
+
 /* False once a variable it reads has another dtype than it was made for. */
 MRT_API bool mrt_plan_fits(const mrt_plan *plan);
 

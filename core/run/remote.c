@@ -20,7 +20,7 @@
  * SPDX-License-Identifier: MIT */
 #include "run/remote.h"
 
-#include <string.h>
+#include <stdio.h>
 
 static const mrt_queue *queue_of(const mrt_plan *plan) {
   return plan->ctx->device.queue;
@@ -194,6 +194,18 @@ static bool may_record(const mrt_plan *plan) {
   return all;
 }
 
+/* Of the first plan the user is told why. */
+static void give_up(const mrt_plan *plan) {
+  mrt_context *ctx = plan->ctx;
+  const char *name = plan->options.name ? plan->options.name : "a plan";
+  plan->runner->unrecorded = true;
+  if (ctx->unrecorded++) return;
+  snprintf(ctx->notice, sizeof ctx->notice,
+           "%.60s is queued step by step in each run, with the same results, "
+           "since its steps cannot be recorded as one launch: %.200s",
+           name, ctx->error.message);
+}
+
 /* Record the run, as which it is not done yet.  Where that does not work out
  * there is no recording and all is as before: then, *run is what is to be done
  * about it, nothing or the run's own failure. */
@@ -204,12 +216,12 @@ static mrt_status record(const mrt_plan *plan, mrt_status *run) {
   bool begun = false;
   *run = MRT_OK;
   MRT_TRY(q->record(&ctx->device, &begun, &ctx->error));
-  if (!begun) return r->unrecorded = true, MRT_OK;
+  if (!begun) return give_up(plan), MRT_OK;
   *run = mrt_queue_all(plan);
   mrt_error told = ctx->error;
   MRT_TRY(q->recorded(&ctx->device, &r->recording, &ctx->error));
   r->recorded_places = r->places;
-  r->unrecorded = !r->recording;
+  if (!r->recording) give_up(plan);
   if (*run == MRT_EDEVICE && r->unrecorded) *run = MRT_OK; /* it works again */
   if (*run) mrt_replay_forget(plan), ctx->error = told;
   return MRT_OK;

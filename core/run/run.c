@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: MIT */
 #include "run/run.h"
 
+#include <stdio.h>
+
 MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan) {
   return plan->ctx;
 }
@@ -99,6 +101,11 @@ static mrt_status run_all(const mrt_plan *plan, const mrt_part *part,
                          plan->runner->result_storage[plan->output_result[i]]);
   }
   return s;
+}
+
+MRT_API void mrt_context_take_notice(mrt_context *ctx, char *to, size_t room) {
+  snprintf(to, room, "%s", ctx->notice);
+  ctx->notice[0] = '\0';
 }
 
 MRT_API double mrt_plan_stalled(const mrt_plan *plan) {

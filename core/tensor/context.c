@@ -87,6 +87,7 @@ MRT_API mrt_context_info mrt_context_get_info(const mrt_context *ctx) {
     .bytes_spare = ctx->spare.bytes,
     .devices = ctx->device.count,
     .queues = ctx->device.queue != NULL,
+    .unrecorded = ctx->unrecorded,
   };
 }
 

@@ -57,6 +57,8 @@ struct mrt_context {
   uint64_t next_id;          /* of a tensor or an expression */
   uint64_t steps;            /* run so far */
   uint64_t plans;            /* made so far */
+  uint64_t unrecorded;       /* that could not be recorded (run/remote.c) */
+  char notice[400];          /* to be told to the user, once; "": nothing */
   uint64_t walks;            /* over tensors, so far (tensor/marks.h) */
   struct mrt_tensor *dead; /* being freed, so that long chains do not recurse */
   bool burying;

@@ -148,7 +148,7 @@ end
 local function counted(name, before)
   local out, count = run(name, "MRT_EMULATE_COUNT=1 " .. (before or "")), {}
   for n, what in out:gmatch "emulated device: (%d+) ([^\n]*)" do count[what] = tonumber(n) end
-  return bits_in(out), count
+  return bits_in(out), count, out
 end
 
 describe("recordings on a CUDA device", function()
@@ -171,7 +171,9 @@ describe("recordings on a CUDA device", function()
     for _, name in ipairs { "a loop that keeps its results", "micro-batches" } do
       local wanted = bits_in(run(name))
       for _, at in ipairs { "begin", "inside", "end", "instantiate" } do
-        local said, count = counted(name, "MRT_EMULATE_CAPTURE=" .. at)
+        local said, count, out = counted(name, "MRT_EMULATE_CAPTURE=" .. at)
+        local _, told = out:gsub("cannot be recorded as one launch: cuda:0: cuda%w+: ", "")
+        assert.are.equal(1, told, out)
         assert.are.equal(wanted, said, at)
         assert.is_nil(count.cudaGraphLaunch)
         -- it is not tried again
