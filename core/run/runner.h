@@ -71,8 +71,8 @@ struct mrt_runner {
   bool records; /* the device records runs: nothing they use moves */
   bool loaded;  /* it has been queued once, whatever random numbers did since */
   const mrt_plan *next_in_flight;
-  bool queued;                  /* its last run, whole */
-  bool milestones;              /* and they are in it */
+  bool queued;              /* its last run, whole */
+  bool milestones;          /* and they are in it */
   uint64_t places;          /* rises when fixed places move, */
   uint64_t recorded_places; /* and what it was at this recording */
   void *recording;          /* a run as one launch; NULL: not yet */
