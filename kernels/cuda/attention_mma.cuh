@@ -127,21 +127,21 @@ MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
   int left = (int)mrt_within(x.rows - first - row, ROWS);
   const T *from = x.x + head + (first + row) * step;
   T *to = tile + row * mrt_step<W> + column;
-  if (!ANY) {
+  if constexpr (ANY) {
+    for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
+      for (int k = 0; k < V; k++) {
+        T value = {};
+        if (i < left && column + k < x.width)
+          value = from[(column + k) * x.strides[3]];
+        to[i * mrt_step<W> + k] = value;
+      }
+  } else {
     if (column >= x.width) left = 0;
     from += column;
     MRT_UNROLL
     for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
       mrt_copy_16(to + i * mrt_step<W>, from, i < left);
-    return;
   }
-  for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
-    for (int k = 0; k < V; k++) {
-      T value = {};
-      if (i < left && column + k < x.width)
-        value = from[(column + k) * x.strides[3]];
-      to[i * mrt_step<W> + k] = value;
-    }
 }
 
 /* What rows of one side have to do with the other: row i sees, or is seen by,
