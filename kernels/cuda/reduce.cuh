@@ -5,9 +5,10 @@
  * results a further pass joins.
  *
  * Rows (inner = 1): a team of threads has a row, 16 bytes a time, from one
- * thread for the shortest to a block.  Columns: neighbours in memory are
- * neighbours in the warp, and the rows of a block are joined in shared memory.
- * All of this follows from the shape, and so do the bits.
+ * thread for the shortest to a block.  Columns: a thread has 16 bytes of
+ * columns, eight neighbours 128 of a row, and the rows of a block are joined in
+ * its warps and then in shared memory.  All of this follows from the shape, and
+ * so do the bits.
  *
  * The operation is a type F:
  *     typedef ... acc;                    what elements are joined in
@@ -27,16 +28,48 @@ namespace {
 
 /* ---- what is read and written -------------------------------------------- */
 
+/* The pack at x + i, which is aligned: a load without a branch, for several
+ * to be under way at once. */
+template <int V, typename R, typename T>
+MRT_DEVICE void get_aligned(T *x, int64_t i, R *v) {
+  mrt_vector<T, V> p = *(const mrt_vector<T, V> *)(x + i);
+  MRT_UNROLL
+  for (int k = 0; k < V; k++) v[k] = (R)mrt_widen(p.at[k]);
+}
+template <int V, typename R, typename S>
+MRT_DEVICE void get_aligned(mrt_any<S> x, int64_t i, R *v) {
+  mrt_get_pack<V>(x, i, i + V, (R)0, v);
+}
+template <int V, typename T> static bool packs_are_aligned(const T *x) {
+  return (uintptr_t)x % alignof(mrt_vector<T, V>) == 0;
+}
+template <int V, typename R> static bool packs_are_aligned(mrt_any<R>) {
+  return true; /* each is looked at */
+}
+
 /* Elements of an operand ... */
 template <typename F, typename T> struct elements_of {
   typedef typename F::acc acc;
-  enum {
-    pack = mrt_at_once<T>, /* along a row; and across columns: 4 bytes */
-    wide = sizeof(T) == 1   ? 4
-           : sizeof(T) == 2 ? 2
-                            : 1
-  };
+  /* neighbours that a thread takes; and neighbouring packs of columns that
+   * threads take, for a row's part to be a line of memory */
+  enum { pack = mrt_at_once<T>, lanes = 8 };
   mrt_place<T> x;
+
+  template <int V> bool is_aligned(void) const {
+    return packs_are_aligned<V>(x);
+  }
+  /* V columns of a row; whether packs are aligned */
+  template <int V, bool ALIGNED>
+  __device__ __forceinline__ void across(int64_t first, int64_t row,
+                                         acc *a) const {
+    mrt_real<T> v[V];
+    if constexpr (ALIGNED)
+      get_aligned<V>(x, first, v);
+    else
+      mrt_get_pack<V>(x, first, first + V, (mrt_real<T>)0, v);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) a[k] = F::of(v[k], row);
+  }
 
   /* Elements first .. first + V, at `position`, position + by ...; `none` from
    * `end` on. */
@@ -54,8 +87,14 @@ template <typename F, typename T> struct elements_of {
 /* ... or results of a pass. */
 template <typename F> struct results_of {
   typedef typename F::acc acc;
-  enum { pack = 1, wide = 1 };
+  enum { pack = 1, lanes = 8 };
   const acc *x;
+
+  template <int V> bool is_aligned(void) const { return true; }
+  template <int V, bool>
+  __device__ __forceinline__ void across(int64_t first, int64_t, acc *a) const {
+    a[0] = x[first];
+  }
 
   template <int V>
   __device__ __forceinline__ void get(int64_t first, int64_t, int64_t, int,
@@ -92,26 +131,29 @@ struct passes {
 
 enum {
   FOLD_BLOCK = 256, /* threads, of columns */
-  ENOUGH = 1024,    /* blocks: no more parts are wanted */
-  LEAST = 8192,     /* elements of a row that are worth a part of their own */
-  DEEP = 4          /* rows of columns that a thread reads at once */
+  ENOUGH = 1024,    /* blocks: no more parts are wanted; of columns four for
+                     * each processor of an H100, which has them at once */
+  ENOUGH_TALL = 4 * 132,
+  LEAST = 8192, /* elements of a row that are worth a part of their own */
+  DEEP = 4,     /* rows of columns that a thread reads at once */
+  TILE = 64,    /* columns of a block, about */
+  TALL = 256    /* rows of columns that are worth a part of their own */
 };
 
-/* Threads for [outer, n, inner]: x across columns, y along n. */
-static dim3 column_team(int64_t n, int64_t inner) {
+/* Threads for n rows of columns, `packs` of them: x across, y along n. */
+static dim3 column_team(int64_t n, int64_t packs, unsigned lanes) {
   unsigned x = 1, y = 1;
-  while (x < 32 && x < inner) x *= 2;
+  while (x < lanes && x < packs) x *= 2;
   while (x * y < FOLD_BLOCK && (int64_t)y * DEEP < n) y *= 2;
   while (x * y < FOLD_BLOCK) x *= 2;
   return dim3(x, y);
 }
 
 static int64_t parts_of(int64_t outer, int64_t n, int64_t inner) {
-  dim3 team = column_team(n, inner);
-  int64_t units = inner == 1 ? outer : (outer * inner + team.x - 1) / team.x;
-  int64_t most = units ? ENOUGH / units : 1;
-  int64_t parts =
-      n / (inner == 1 ? (int64_t)LEAST : 8 * DEEP * (int64_t)team.y);
+  bool rows = inner == 1;
+  int64_t units = rows ? outer : (outer * inner + TILE - 1) / TILE;
+  int64_t most = units ? (rows ? ENOUGH : ENOUGH_TALL) / units : 1;
+  int64_t parts = n / (rows ? LEAST : TALL);
   parts = parts < most ? parts : most;
   return parts < 1 ? 1 : parts;
 }
@@ -203,57 +245,68 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   }
 }
 
-/* a[V] of all threadIdx.y, for the first. */
-template <typename F, int V> MRT_DEVICE void join_deep(typename F::acc *a) {
+/* Puts a[V] of a block's columns, `first` and on, joined over threadIdx.y: in
+ * warps first, then as many threads as there are columns have one each. */
+template <typename F, int V>
+MRT_DEVICE void join_deep(typename F::acc *a, const sink_of<F> &y,
+                          const pass &p, int64_t part, int64_t first) {
   typedef typename F::acc acc;
-  __shared__ acc all[V][FOLD_BLOCK];
-  if (blockDim.y == 1) return;
-  int at = (int)(threadIdx.y * blockDim.x + threadIdx.x);
-  for (int half = (int)blockDim.y / 2; half; half /= 2) {
-    bool gives = (int)threadIdx.y >= half && (int)threadIdx.y < 2 * half;
-    __syncthreads();
-    for (int k = 0; k < V && gives; k++) all[k][at] = a[k];
-    __syncthreads();
-    for (int k = 0; k < V && (int)threadIdx.y < half; k++)
-      a[k] = F::join(a[k], all[k][at + half * (int)blockDim.x]);
+  __shared__ acc all[V][FOLD_BLOCK + 32 / V]; /* no two columns in a bank */
+  int across = (int)blockDim.x, at = (int)(threadIdx.y * across + threadIdx.x);
+  for (int by = 16; by >= across; by /= 2) {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) a[k] = F::join(a[k], other_lane(a[k], by));
+  }
+  int each = across < 32 ? 32 : across; /* threads that have the same rows */
+  __syncthreads();                      /* the last tile's have been read */
+  if (at % each < across) {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) all[k][at / each * across + at % each] = a[k];
+  }
+  __syncthreads();
+  for (int c = at; c < across * V; c += FOLD_BLOCK) {
+    int64_t j = first + c, o = p.outer == 1 ? 0 : j / p.inner;
+    if (j >= p.outer * p.inner) break;
+    acc v = all[c % V][c / V];
+    for (int g = 1; g < FOLD_BLOCK / each; g++)
+      v = F::join(v, all[c % V][g * across + c / V]);
+    y.put((o * p.parts + part) * p.inner + j - o * p.inner, v);
   }
 }
 
-/* Columns of all `outer` are numbered through; block `part * tiles + tile`. */
-template <typename F, typename X, int V>
-__global__ void __launch_bounds__(FOLD_BLOCK)
+/* Columns of all `outer` are numbered through; block (tile, part).  Loads wait
+ * for no branch: past the last row it is read again, and not joined. */
+template <typename F, typename X, int V, bool ALIGNED>
+__global__ void __launch_bounds__(FOLD_BLOCK,
+                                  V * sizeof(typename F::acc) > 32 ? 2 : 4)
     fold_columns(X x, sink_of<F> y, pass p) {
   typedef typename F::acc acc;
-  int64_t columns = p.outer * p.inner / V;
-  int64_t tiles = (columns + blockDim.x - 1) / blockDim.x;
-  for (int64_t b = blockIdx.x; b < tiles * p.parts; b += gridDim.x) {
-    int64_t part = b / tiles, j = (b % tiles * blockDim.x + threadIdx.x) * V;
-    int64_t o = j / p.inner, column = j % p.inner;
-    int64_t base = o * p.n * p.inner + column, from = part * p.chunk;
-    int64_t to = from + p.chunk < p.n ? from + p.chunk : p.n;
-    bool inside = j < columns * V;
+  int64_t columns = p.outer * p.inner, wide = (int64_t)blockDim.x * V;
+  int64_t from = blockIdx.y * p.chunk, deep = blockDim.y;
+  int64_t to = from + p.chunk < p.n ? from + p.chunk : p.n;
+  for (int64_t first = blockIdx.x * wide; first < columns;
+       first += gridDim.x * wide) {
+    int64_t j = first + threadIdx.x * V, o = p.outer == 1 ? 0 : j / p.inner;
+    int64_t base = o * p.n * p.inner + j - o * p.inner;
     acc a[V], v[DEEP][V];
     MRT_UNROLL
     for (int k = 0; k < V; k++) a[k] = F::none();
-    for (int64_t r = from + threadIdx.y; inside && r < to;
-         r += DEEP * blockDim.y) {
+    for (int64_t r = from + threadIdx.y; j < columns && r < to;
+         r += DEEP * deep) {
       MRT_UNROLL
       for (int d = 0; d < DEEP; d++) {
-        int64_t row = r + d * blockDim.y, i = base + row * p.inner;
-        MRT_UNROLL
-        for (int k = 0; k < V; k++) v[d][k] = F::none();
-        if (row < to) x.template get<V>(i, i + V, row, 0, v[d]);
+        int64_t row = r + d * deep < to ? r + d * deep : to - 1;
+        x.template across<V, ALIGNED>(base + row * p.inner, row, v[d]);
       }
       MRT_UNROLL
       for (int d = 0; d < DEEP; d++) {
+        bool is_row = r + d * deep < to;
         MRT_UNROLL
-        for (int k = 0; k < V; k++) a[k] = F::join(a[k], v[d][k]);
+        for (int k = 0; k < V; k++)
+          a[k] = is_row ? F::join(a[k], v[d][k]) : a[k];
       }
     }
-    join_deep<F, V>(a);
-    if (threadIdx.y || !inside) continue;
-    for (int k = 0; k < V; k++)
-      y.put((o * p.parts + part) * p.inner + column + k, a[k]);
+    join_deep<F, V>(a, y, p, blockIdx.y, first);
   }
 }
 
@@ -267,27 +320,31 @@ static dim3 row_team(int64_t n, int V) {
   return dim3(x, x < FOLD_BLOCK ? (x <= 32 ? FOLD_BLOCK / x : 1) : 1);
 }
 
-template <typename F, typename X, int V>
+template <typename F, typename X, int V, bool ALIGNED>
 static void run_columns(void *queue, X x, sink_of<F> y, const pass &p) {
-  dim3 team = column_team(p.n, p.inner / V);
-  int64_t tiles = (p.outer * p.inner / V + team.x - 1) / team.x;
-  MRT_LAUNCH(mrt_blocks(tiles * p.parts, 1), team, 0, queue,
-             fold_columns<F, X, V>)
-  (x, y, p);
+  unsigned lanes = V > 1 || X::pack == 1 ? X::lanes : 32;
+  dim3 team = column_team(p.chunk, p.inner / V, lanes);
+  dim3 grid(mrt_blocks(p.outer * p.inner / V, team.x), (unsigned)p.parts);
+  MRT_LAUNCH(grid, team, 0, queue, fold_columns<F, X, V, ALIGNED>)(x, y, p);
 }
 
 template <typename F, typename X>
 static void run_pass(void *queue, X x, sink_of<F> y, const pass &p) {
+  constexpr int V = X::pack;
   if (p.outer * p.inner == 0) return;
   if (p.inner == 1) {
-    dim3 team = row_team(p.chunk, X::pack);
+    dim3 team = row_team(p.chunk, V);
     MRT_LAUNCH(mrt_blocks(p.outer * p.parts, team.y), team, 0, queue,
                fold_rows<F, X>)
     (x, y, p);
-  } else if (X::wide > 1 && p.inner % X::wide == 0)
-    run_columns<F, X, X::wide>(queue, x, y, p);
-  else
-    run_columns<F, X, 1>(queue, x, y, p);
+    return;
+  }
+  if constexpr (V > 1) {
+    if (p.inner % V == 0 && x.template is_aligned<V>())
+      return run_columns<F, X, V, true>(queue, x, y, p);
+    if (p.inner % V == 0) return run_columns<F, X, V, false>(queue, x, y, p);
+  }
+  run_columns<F, X, 1, true>(queue, x, y, p);
 }
 
 /* F over elements of T, in these passes. */
