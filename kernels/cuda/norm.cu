@@ -162,9 +162,12 @@ bool is_of(const mrt_call *c, int i, int dtype) {
   return i >= c->nin || c->in[i].type.dtype == dtype;
 }
 void forward(const mrt_call *c) {
-  if (is_of(c, 0, MRT_f32) && c->out[0].type.dtype == MRT_bf16 &&
-      is_of(c, 1, MRT_f32) && is_of(c, 2, MRT_f32))
+  bool to_bf16 = c->out[0].type.dtype == MRT_bf16 && is_of(c, 1, MRT_f32) &&
+                 is_of(c, 2, MRT_f32);
+  if (to_bf16 && is_of(c, 0, MRT_f32))
     return forward_as<float, mrt_bf16, float>(c);
+  if (to_bf16 && is_of(c, 0, MRT_bf16))
+    return forward_as<mrt_bf16, mrt_bf16, float>(c);
   MRT_DISPATCH(mrt_common(c->in, c->out), T,
                forward_as<T, T, any_weights<T>>(c));
 }
@@ -304,18 +307,29 @@ __global__ void sum_part(row_gradient<T, D, W> a, mrt_real<T> *partial,
   }
 }
 
-/* dw, and db unless it is NULL, from the parts: a block has 32 columns of one. */
+/* A block's columns of what many parts have summed: few, so that there are
+ * blocks for all multiprocessors; a sector of memory each. */
+enum { FEW_COLUMNS = 8, MANY_PARTS = 64 };
+
+/* dw, and db unless it is NULL, from the parts. */
 template <typename R>
 __global__ void sum_parts(const R *partial, int64_t parts, int64_t n, R *dw,
                           R *db) {
-  int64_t tiles = (n + COLUMNS - 1) / COLUMNS;
+  __shared__ R all[MANY_PARTS][FEW_COLUMNS];
+  int64_t tiles = (n + FEW_COLUMNS - 1) / FEW_COLUMNS;
+  R *own = &all[threadIdx.y][threadIdx.x];
   for (int64_t b = blockIdx.x; b < (db ? 2 : 1) * tiles; b += gridDim.x) {
-    int64_t column = b % tiles * COLUMNS + threadIdx.x, k = b / tiles;
+    int64_t column = b % tiles * FEW_COLUMNS + threadIdx.x, k = b / tiles;
     R sum = 0;
-    for (int64_t p = threadIdx.y; column < n && p < parts; p += DEEP)
+    for (int64_t p = threadIdx.y; column < n && p < parts; p += MANY_PARTS)
       sum += partial[(2 * p + k) * n + column];
-    sum = sum_deep(sum);
-    if (threadIdx.y == 0 && column < n) (k ? db : dw)[column] = sum;
+    *own = sum;
+    for (int by = MANY_PARTS / 2; by; by /= 2) {
+      __syncthreads();
+      if ((int)threadIdx.y < by) *own += all[threadIdx.y + by][threadIdx.x];
+    }
+    if (threadIdx.y == 0 && column < n) (k ? db : dw)[column] = *own;
+    __syncthreads();
   }
 }
 
@@ -342,9 +356,9 @@ void sum_columns(const mrt_call *c, const row_gradient<T, D, W> &a) {
 /* dw and db from `parts` parts. */
 template <typename R>
 void join_parts(const mrt_call *c, int64_t parts, int64_t n) {
-  int64_t tiles = (n + COLUMNS - 1) / COLUMNS;
-  MRT_LAUNCH(mrt_blocks((c->nout - 1) * tiles, 1), dim3(COLUMNS, DEEP), 0,
-             c->run->queue, sum_parts<R>)
+  int64_t tiles = (n + FEW_COLUMNS - 1) / FEW_COLUMNS;
+  MRT_LAUNCH(mrt_blocks((c->nout - 1) * tiles, 1),
+             dim3(FEW_COLUMNS, MANY_PARTS), 0, c->run->queue, sum_parts<R>)
   ((const R *)c->scratch, parts, n, (R *)c->out[1].data,
    c->nout > 2 ? (R *)c->out[2].data : NULL);
 }
@@ -380,9 +394,12 @@ void backward_as(const mrt_call *c, const void *means, int w) {
 
 /* `w` as above. */
 void backward(const mrt_call *c, const void *means, int w) {
-  if (is_of(c, 0, MRT_f32) && c->out[0].type.dtype == MRT_f32 &&
-      is_of(c, w - 1, MRT_bf16) && is_of(c, w, MRT_f32))
+  bool of_bf16 = is_of(c, w - 1, MRT_bf16) && is_of(c, w, MRT_f32) &&
+                 c->in[0].type.dtype == c->out[0].type.dtype;
+  if (of_bf16 && is_of(c, 0, MRT_f32))
     return backward_as<float, mrt_bf16, float>(c, means, w);
+  if (of_bf16 && is_of(c, 0, MRT_bf16))
+    return backward_as<mrt_bf16, mrt_bf16, float>(c, means, w);
   MRT_DISPATCH(mrt_common(&c->in[0], &c->in[w - 1], c->out), T,
                backward_as<T, T, any_weights<T>>(c, means, w));
 }
