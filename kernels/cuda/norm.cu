@@ -181,10 +181,11 @@ namespace {
 
 /* ---- gradients ----------------------------------------------------------- */
 
-/* means and w may be absent: NULL.  dx is of x's dtype. */
-template <typename T, typename D, typename W> struct row_gradient {
+/* means and w may be absent: NULL. */
+template <typename T, typename D, typename G, typename W> struct row_gradient {
   typedef mrt_real<T> R;
-  mrt_place<T> x, dx;
+  mrt_place<T> x;
+  mrt_place<G> dx;
   mrt_place<D> dy;
   mrt_place<W> w;
   const R *means, *rstds;
@@ -211,9 +212,9 @@ MRT_DEVICE void put_sums(const column_sums<R, P, V> &sums, R *partial,
 /* dx = rstd * (g - mean(g) - norm * mean(g * norm)), g = dy * w;
  * and where `partial` is not NULL the sums of each of `parts` teams' rows: then
  * P is not 0. */
-template <typename T, typename D, typename W, int P>
+template <typename T, typename D, typename G, typename W, int P>
 __global__ void __launch_bounds__(MRT_TEAM_MOST)
-    each_row_grad(row_gradient<T, D, W> a, mrt_real<T> *partial,
+    each_row_grad(row_gradient<T, D, G, W> a, mrt_real<T> *partial,
                   int64_t parts) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
@@ -284,8 +285,8 @@ template <typename R> MRT_DEVICE R sum_deep(R v) {
 
 /* Block `part * tiles + tile`: sums of dy * norm and dy over the part's rows,
  * to partial[part][2][n]. */
-template <typename T, typename D, typename W>
-__global__ void sum_part(row_gradient<T, D, W> a, mrt_real<T> *partial,
+template <typename T, typename D, typename G, typename W>
+__global__ void sum_part(row_gradient<T, D, G, W> a, mrt_real<T> *partial,
                          int64_t parts) {
   typedef mrt_real<T> R;
   int64_t n = a.s.n, tiles = (n + COLUMNS - 1) / COLUMNS;
@@ -346,11 +347,11 @@ size_t grad_scratch(const mrt_call *c) {
 }
 
 /* Sums of columns, before dx. */
-template <typename T, typename D, typename W>
-void sum_columns(const mrt_call *c, const row_gradient<T, D, W> &a) {
+template <typename T, typename D, typename G, typename W>
+void sum_columns(const mrt_call *c, const row_gradient<T, D, G, W> &a) {
   int64_t tiles = (a.s.n + COLUMNS - 1) / COLUMNS, parts = parts_of(a.s.rows);
   MRT_LAUNCH(mrt_blocks(tiles * parts, 1), dim3(COLUMNS, DEEP), 0,
-             c->run->queue, sum_part<T, D, W>)
+             c->run->queue, sum_part<T, D, G, W>)
   (a, (mrt_real<T> *)c->scratch, parts);
 }
 /* dw and db from `parts` parts. */
@@ -364,12 +365,12 @@ void join_parts(const mrt_call *c, int64_t parts, int64_t n) {
 }
 
 /* `w`: which input; none with fewer inputs. */
-template <typename T, typename D, typename W>
+template <typename T, typename D, typename G, typename W>
 void backward_as(const mrt_call *c, const void *means, int w) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  row_gradient<T, D, W> a = {
-    mrt_at<T>(&c->in[0]), mrt_at<T>(&c->out[0]), mrt_at<D>(&c->in[w - 1]),
+  row_gradient<T, D, G, W> a = {
+    mrt_at<T>(&c->in[0]), mrt_at<G>(&c->out[0]), mrt_at<D>(&c->in[w - 1]),
     optional<W>(c, w),    (const R *)means,      (const R *)c->in[w - 2].data,
     shape_of(c)
   };
@@ -382,11 +383,11 @@ void backward_as(const mrt_call *c, const void *means, int w) {
     int64_t teams = (int64_t)mrt_blocks(a.s.rows, team.y) * team.y;
     if (sums) parts = teams = team_parts_of(a.s.rows, team);
     MRT_LAUNCH(mrt_blocks(teams, team.y), team, 0, c->run->queue,
-               each_row_grad<T, D, W, GRAD_PACKS>)
+               each_row_grad<T, D, G, W, GRAD_PACKS>)
     (a, sums ? (R *)c->scratch : NULL, teams);
   } else if (a.s.rows > 0) {
     unsigned grid = mrt_blocks(a.s.rows, 1);
-    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row_grad<T, D, W, 0>)
+    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row_grad<T, D, G, W, 0>)
     (a, (R *)NULL, (int64_t)grid);
   }
   if (sums) join_parts<R>(c, a.s.rows ? parts : 0, a.s.n);
@@ -394,14 +395,17 @@ void backward_as(const mrt_call *c, const void *means, int w) {
 
 /* `w` as above. */
 void backward(const mrt_call *c, const void *means, int w) {
-  bool of_bf16 = is_of(c, w - 1, MRT_bf16) && is_of(c, w, MRT_f32) &&
-                 c->in[0].type.dtype == c->out[0].type.dtype;
-  if (of_bf16 && is_of(c, 0, MRT_f32))
-    return backward_as<float, mrt_bf16, float>(c, means, w);
-  if (of_bf16 && is_of(c, 0, MRT_bf16))
-    return backward_as<mrt_bf16, mrt_bf16, float>(c, means, w);
+  if (is_of(c, w - 1, MRT_bf16) && is_of(c, w, MRT_f32)) {
+    int x = c->in[0].type.dtype, dx = c->out[0].type.dtype;
+    if (x == MRT_f32 && dx == MRT_f32)
+      return backward_as<float, mrt_bf16, float, float>(c, means, w);
+    if (x == MRT_bf16 && dx == MRT_bf16)
+      return backward_as<mrt_bf16, mrt_bf16, mrt_bf16, float>(c, means, w);
+    if (x == MRT_bf16 && dx == MRT_f32)
+      return backward_as<mrt_bf16, mrt_bf16, float, float>(c, means, w);
+  }
   MRT_DISPATCH(mrt_common(&c->in[0], &c->in[w - 1], c->out), T,
-               backward_as<T, T, any_weights<T>>(c, means, w));
+               backward_as<T, T, T, any_weights<T>>(c, means, w));
 }
 
 } // namespace
