@@ -178,7 +178,7 @@ template <typename T> static void run(const mrt_call *c) {
 
 } // namespace
 
-extern "C" void mrt_cuda_attention_grad(const mrt_call *c) {
+extern "C" void mrt_cuda_fallback_attention_grad(const mrt_call *c) {
   int dtype = c->in[0].type.dtype;
   for (int i = 1; i < 9; i++) { /* the mask is read as what it is */
     const mrt_operand *x = i < 6 ? &c->in[i] : &c->out[i - 6];
@@ -198,7 +198,7 @@ extern "C" void mrt_cuda_attention_grad(const mrt_call *c) {
 }
 
 /* delta */
-extern "C" size_t mrt_cuda_attention_grad_scratch(const mrt_call *c) {
+extern "C" size_t mrt_cuda_fallback_attention_grad_scratch(const mrt_call *c) {
   mrt_attention n = mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER);
   size_t bytes = c->in[0].type.dtype == MRT_f64 ? 8 : 4;
   return (size_t)(n.B * n.H * n.T) * bytes;

@@ -23,9 +23,13 @@ bool mrt_dnn_takes(void *const *data, int count) {
 #include <string.h>
 
 enum { BUCKETS = 64, OLDEST = 90000, TOO_NEW = 100000 };
+/* Shapes of attention: the library compiles kernels for each, which takes half
+ * a second.  Where lengths are of all kinds, kernels of ours do the rest. */
+enum { MOST_COMPILED = 128 };
 
 typedef struct mrt_dnns {
   mrt_dnn_library lib;
+  int compiled;
   mrt_dnn *known[BUCKETS];
 } mrt_dnns;
 
@@ -108,10 +112,13 @@ const mrt_dnn *mrt_dnn_find(mrt_cuda *c, const mrt_dnn_shape *shape) {
   mrt_dnn **list = &c->dnn->known[bucket_of(shape)], *p = *list;
   while (p && memcmp(&p->shape, shape, sizeof *shape) != 0) p = p->next;
   if (p) return p->works ? p : NULL;
+  bool compiles = shape->kind >= MRT_DNN_ATTEND;
+  if (compiles && c->dnn->compiled == MOST_COMPILED) return NULL;
   p = calloc(1, sizeof *p);
   if (!p) return NULL;
+  c->dnn->compiled += compiles;
   p->shape = *shape, p->next = *list, *list = p;
-  p->scale = (float)shape->scale, p->lowest = -INFINITY;
+  p->scale = (float)shape->scale, p->lowest = -INFINITY, p->one = 1;
   p->works = mrt_dnn_build(&c->dnn->lib, p) == CUDNN_STATUS_SUCCESS;
   if (!p->works) cudaGetLastError(); /* to refuse is no failure */
   return p->works ? p : NULL;
@@ -127,8 +134,10 @@ static cudnnStatus_t execute(const mrt_dnn_library *l, const mrt_dnn *p,
   void *at[MRT_DNN_IDS] = { 0 };
   int64_t ids[MRT_DNN_IDS], n = 0;
   for (; n < p->shape.count; n++) at[n] = data[n], ids[n] = n + 1;
-  if (p->shape.kind == MRT_DNN_ATTEND)
+  if (p->shape.kind >= MRT_DNN_ATTEND)
     at[n] = (void *)&p->scale, ids[n++] = MRT_DNN_SCALE;
+  if (p->shape.kind == MRT_DNN_ATTEND_GRAD)
+    at[n] = (void *)&p->one, ids[n++] = MRT_DNN_ONE;
   if (p->shape.causal) at[n] = (void *)&p->lowest, ids[n++] = MRT_DNN_LOWEST;
   cudnnStatus_t s = l->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
                            CUDNN_TYPE_INT64, n, ids);

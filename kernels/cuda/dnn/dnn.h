@@ -1,7 +1,7 @@
 /* dnn.h -- convolutions and attention by cuDNN, where it is installed
  *
  * The library is opened with the device and is never needed: what it refuses,
- * or does not compute alike each time, kernels of ours do (dnn/fallback.h). 
+ * or does not compute alike each time, kernels of ours do (dnn/fallback.h).
  * Which of the two is decided when a plan is made, by shape, dtype, device and
  * version.
  *
@@ -12,8 +12,10 @@
 #include "runtime/cuda.h"
 
 enum {
-  MRT_DNN_OPERANDS = 5,
-  MRT_DNN_ALIGN = 16 /* bytes: all addresses are multiples of it */
+  MRT_DNN_OPERANDS = 10,
+  MRT_DNN_ALIGN = 16, /* bytes: all addresses are multiples of it */
+  /* Bytes of workspace, and a little that the library needs beside. */
+  MRT_DNN_MOST = (256 << 20) + (4 << 10)
 };
 
 /* With the device: the library, if it is there and not turned off, and what it
@@ -25,10 +27,11 @@ size_t mrt_dnn_version(const mrt_cuda *c);
 
 /* What is computed, and its operands in this order. */
 typedef enum mrt_dnn_kind {
-  MRT_DNN_CONV,    /* x, w, y, and a bias if there is one */
-  MRT_DNN_CONV_DX, /* dy, w, dx */
-  MRT_DNN_CONV_DW, /* x, dy, dw */
-  MRT_DNN_ATTEND   /* q, k, v, o, lse */
+  MRT_DNN_CONV,       /* x, w, y, and a bias if there is one */
+  MRT_DNN_CONV_DX,    /* dy, w, dx */
+  MRT_DNN_CONV_DW,    /* x, dy, dw */
+  MRT_DNN_ATTEND,     /* q, k, v, o, lse */
+  MRT_DNN_ATTEND_GRAD /* and do, dq, dk, dv, and delta, which is scratch */
 } mrt_dnn_kind;
 
 /* As the library counts dimensions: images [N, C, H, W], weights

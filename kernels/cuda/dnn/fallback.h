@@ -1,6 +1,6 @@
 /* fallback.h -- kernels of ours that stand in where cuDNN is not used
  *
- * conv.cu, conv_dw.cu, attention.cu
+ * conv.cu, conv_dw.cu, attention.cu, attention_grad.cu
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_FALLBACK_H
@@ -19,6 +19,8 @@ size_t mrt_cuda_fallback_conv2d_dx_scratch(const mrt_call *c);
 void mrt_cuda_fallback_conv2d_dw(const mrt_call *c);
 size_t mrt_cuda_fallback_conv2d_dw_scratch(const mrt_call *c);
 void mrt_cuda_fallback_attention(const mrt_call *c);
+void mrt_cuda_fallback_attention_grad(const mrt_call *c);
+size_t mrt_cuda_fallback_attention_grad_scratch(const mrt_call *c);
 /* The environment says: without matrix units (runtime/switches.c). */
 bool mrt_cuda_attention_is_plain(const mrt_call *c);
 

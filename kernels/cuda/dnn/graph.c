@@ -2,34 +2,23 @@
  *
  * Of the engines that the library ranks, the first is taken that is as exact
  * as kernels of ours, gives the same bits each time, and needs a moderate
- * workspace.  All intermediate numbers are f32.
- *
- * A causal mask is a graph of its own within attention's: it turns scores into
- * scores.
+ * workspace.
  *
  * SPDX-License-Identifier: MIT */
 #ifdef MRT_CUDNN_LIBRARY
 #include "dnn/graph.h"
 
 enum {
-  RANKED = 16,            /* engines that are looked at, each way */
-  NOTES = 32,             /* on an engine */
-  MOST = 256 << 20,       /* bytes of workspace */
-  ATTENTION_SINCE = 92100 /* masks as graphs */
+  RANKED = 16, /* engines that are looked at, each way */
+  NOTES = 32   /* on an engine */
 };
 
-typedef cudnnBackendDescriptor_t descriptor;
-
-/* While a graph is made; the first failure is kept, and nothing done after. */
-typedef struct making {
-  const mrt_dnn_library *lib;
-  mrt_dnn *p;
-  cudnnStatus_t status;
-} making;
+typedef mrt_dnn_descriptor descriptor;
+typedef mrt_dnn_making making;
 
 /* ---- descriptors --------------------------------------------------------- */
 
-static descriptor make(making *m, cudnnBackendDescriptorType_t type) {
+descriptor mrt_dnn_make(making *m, cudnnBackendDescriptorType_t type) {
   descriptor d = NULL;
   if (!m->status && m->p->count == MRT_DNN_MADE)
     m->status = CUDNN_STATUS_NOT_SUPPORTED;
@@ -38,63 +27,98 @@ static descriptor make(making *m, cudnnBackendDescriptorType_t type) {
   return m->status ? NULL : d;
 }
 
-static void set(making *m, descriptor d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t count,
-                const void *value) {
+void mrt_dnn_set(making *m, descriptor d, cudnnBackendAttributeName_t name,
+                 cudnnBackendAttributeType_t type, int64_t count,
+                 const void *value) {
   if (!m->status) m->status = m->lib->set(d, name, type, count, value);
 }
-static void set_int(making *m, descriptor d, cudnnBackendAttributeName_t name,
-                    int64_t value) {
-  set(m, d, name, CUDNN_TYPE_INT64, 1, &value);
+void mrt_dnn_set_int(making *m, descriptor d, cudnnBackendAttributeName_t name,
+                     int64_t value) {
+  mrt_dnn_set(m, d, name, CUDNN_TYPE_INT64, 1, &value);
 }
 static void set_float(making *m, descriptor d, cudnnBackendAttributeName_t name,
                       float value) {
-  set(m, d, name, CUDNN_TYPE_FLOAT, 1, &value);
+  mrt_dnn_set(m, d, name, CUDNN_TYPE_FLOAT, 1, &value);
 }
-static void set_type(making *m, descriptor d, cudnnBackendAttributeName_t name,
-                     cudnnDataType_t value) {
-  set(m, d, name, CUDNN_TYPE_DATA_TYPE, 1, &value);
+void mrt_dnn_set_type(making *m, descriptor d, cudnnBackendAttributeName_t name,
+                      cudnnDataType_t value) {
+  mrt_dnn_set(m, d, name, CUDNN_TYPE_DATA_TYPE, 1, &value);
 }
-static void refer(making *m, descriptor d, cudnnBackendAttributeName_t name,
-                  descriptor to) {
-  set(m, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &to);
+void mrt_dnn_refer(making *m, descriptor d, cudnnBackendAttributeName_t name,
+                   descriptor to) {
+  mrt_dnn_set(m, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &to);
 }
-static descriptor finish(making *m, descriptor d) {
+descriptor mrt_dnn_finish(making *m, descriptor d) {
   if (!m->status) m->status = m->lib->finalize(d);
   return d;
 }
 
 /* ---- tensors ------------------------------------------------------------- */
 
-/* Where its numbers are: `virtual` ones nowhere, `by_value` on the host. */
 static descriptor tensor(making *m, int64_t id, cudnnDataType_t type,
                          const int64_t *dims, const int64_t *strides,
-                         bool is_virtual, bool by_value) {
-  descriptor d = make(m, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  set_int(m, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
-  set_type(m, d, CUDNN_ATTR_TENSOR_DATA_TYPE, type);
-  set_int(m, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, MRT_DNN_ALIGN);
-  set(m, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
-  set(m, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
-  if (is_virtual)
-    set(m, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-  if (by_value)
-    set(m, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
-  return finish(m, d);
+                         mrt_dnn_place place) {
+  static const bool yes = true;
+  descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  mrt_dnn_set_int(m, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
+  mrt_dnn_set_type(m, d, CUDNN_ATTR_TENSOR_DATA_TYPE, type);
+  mrt_dnn_set_int(m, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, MRT_DNN_ALIGN);
+  mrt_dnn_set(m, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
+  mrt_dnn_set(m, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+  if (place == MRT_DNN_NOWHERE)
+    mrt_dnn_set(m, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
+                &yes);
+  if (place == MRT_DNN_ON_HOST)
+    mrt_dnn_set(m, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1,
+                &yes);
+  return mrt_dnn_finish(m, d);
 }
 
-static cudnnDataType_t type_of(int64_t dtype) {
+cudnnDataType_t mrt_dnn_type(int64_t dtype) {
   return dtype == MRT_f16    ? CUDNN_DATA_HALF
          : dtype == MRT_bf16 ? CUDNN_DATA_BFLOAT16
                              : CUDNN_DATA_FLOAT;
 }
-static descriptor operand(making *m, int i) {
-  const mrt_dnn_tensor *t = &m->p->shape.of[i];
-  return tensor(m, i + 1, type_of(t->dtype), t->dims, t->strides, false, false);
+descriptor mrt_dnn_seen(making *m, int i, const mrt_dnn_tensor *as) {
+  return tensor(m, i + 1, mrt_dnn_type(as->dtype), as->dims, as->strides,
+                MRT_DNN_IN_MEMORY);
 }
-static descriptor between(making *m, int i, const mrt_dnn_tensor *like) {
-  return tensor(m, MRT_DNN_IDS + i, CUDNN_DATA_FLOAT, like->dims, like->strides,
-                true, false);
+descriptor mrt_dnn_operand(making *m, int i) {
+  return mrt_dnn_seen(m, i, &m->p->shape.of[i]);
+}
+descriptor mrt_dnn_between(making *m, cudnnDataType_t type, const int64_t *dims,
+                           const int64_t *strides) {
+  return tensor(m, MRT_DNN_IDS + m->between++, type, dims, strides,
+                MRT_DNN_NOWHERE);
+}
+descriptor mrt_dnn_scalar(making *m, mrt_dnn_number id) {
+  static const int64_t one[] = { 1, 1, 1, 1 };
+  return tensor(m, id, CUDNN_DATA_FLOAT, one, one, MRT_DNN_ON_HOST);
+}
+
+/* ---- operations ---------------------------------------------------------- */
+
+void mrt_dnn_operation(making *m, descriptor d) {
+  mrt_dnn_finish(m, d);
+  if (!m->status && m->count == MRT_DNN_OPERATIONS)
+    m->status = CUDNN_STATUS_NOT_SUPPORTED;
+  if (!m->status) m->op[m->count++] = d;
+}
+
+void mrt_dnn_point(making *m, const mrt_dnn_pointwise *p) {
+  descriptor how = mrt_dnn_make(m, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  mrt_dnn_set(m, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
+              &p->mode);
+  mrt_dnn_set_type(m, how, CUDNN_ATTR_POINTWISE_MATH_PREC, p->in);
+  if (p->axis) mrt_dnn_set_int(m, how, CUDNN_ATTR_POINTWISE_AXIS, p->axis);
+  mrt_dnn_finish(m, how);
+  descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  mrt_dnn_refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
+  mrt_dnn_refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, p->x);
+  if (p->b) mrt_dnn_refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, p->b);
+  if (p->t) mrt_dnn_refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, p->t);
+  mrt_dnn_refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, p->y);
+  mrt_dnn_operation(m, d);
 }
 
 /* ---- convolution --------------------------------------------------------- */
@@ -124,115 +148,43 @@ static const form convolutions[] = {
 static descriptor manner(making *m) {
   const mrt_dnn_shape *s = &m->p->shape;
   cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  descriptor d = make(m, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  set_type(m, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-  set(m, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1,
-      &mode);
-  set_int(m, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 2);
-  set(m, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2,
-      s->stride);
-  set(m, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2,
-      s->padding);
-  set(m, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2,
-      s->padding);
-  set(m, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, s->dilation);
-  return finish(m, d);
+  descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  mrt_dnn_set_type(m, d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+  mrt_dnn_set(m, d, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+              CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+  mrt_dnn_set_int(m, d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 2);
+  mrt_dnn_set(m, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2,
+              s->stride);
+  mrt_dnn_set(m, d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2,
+              s->padding);
+  mrt_dnn_set(m, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2,
+              s->padding);
+  mrt_dnn_set(m, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2,
+              s->dilation);
+  return mrt_dnn_finish(m, d);
 }
 
-/* y = sum + bias */
-static descriptor add_bias(making *m, descriptor sum) {
-  cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
-  descriptor add = make(m, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  set(m, add, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  set_type(m, add, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-  finish(m, add);
-  descriptor d = make(m, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, add);
-  refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum);
-  refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, operand(m, 3));
-  refer(m, d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, operand(m, 2));
-  return finish(m, d);
-}
-
-/* Its operations; how many. */
-static int convolve(making *m, descriptor *ops) {
+static void convolve(making *m) {
   const mrt_dnn_shape *s = &m->p->shape;
   const form *f = &convolutions[s->kind];
   bool biased = s->count > 3;
-  descriptor result = biased ? between(m, 0, &s->of[2]) : operand(m, 2);
-  ops[0] = make(m, f->type);
-  refer(m, ops[0], f->operand[0], operand(m, 0));
-  refer(m, ops[0], f->operand[1], operand(m, 1));
-  refer(m, ops[0], f->operand[2], result);
-  refer(m, ops[0], f->what, manner(m));
-  set_float(m, ops[0], f->alpha, 1);
-  set_float(m, ops[0], f->beta, 0);
-  finish(m, ops[0]);
-  if (biased) ops[1] = add_bias(m, result);
-  return biased ? 2 : 1;
+  descriptor y = mrt_dnn_operand(m, 2), sum = y;
+  if (biased)
+    sum = mrt_dnn_between(m, CUDNN_DATA_FLOAT, s->of[2].dims, s->of[2].strides);
+  descriptor d = mrt_dnn_make(m, f->type);
+  mrt_dnn_refer(m, d, f->operand[0], mrt_dnn_operand(m, 0));
+  mrt_dnn_refer(m, d, f->operand[1], mrt_dnn_operand(m, 1));
+  mrt_dnn_refer(m, d, f->operand[2], sum);
+  mrt_dnn_refer(m, d, f->what, manner(m));
+  set_float(m, d, f->alpha, 1);
+  set_float(m, d, f->beta, 0);
+  mrt_dnn_operation(m, d);
+  if (!biased) return;
+  mrt_dnn_pointwise add = {
+    .mode = CUDNN_POINTWISE_ADD, .x = sum, .b = mrt_dnn_operand(m, 3), .y = y
+  };
+  mrt_dnn_point(m, &add);
 }
-
-/* ---- graphs -------------------------------------------------------------- */
-
-static descriptor graph_of(making *m, const descriptor *ops, int count) {
-  descriptor d = make(m, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  set(m, d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
-      &m->lib->handle);
-  set(m, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
-      ops);
-  return finish(m, d);
-}
-
-/* ---- attention ----------------------------------------------------------- */
-
-#if CUDNN_VERSION >= 92100
-#define SDPA(name) CUDNN_ATTR_OPERATION_SDPA_FWD_##name
-#define MASK(name) CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_##name
-static const cudnnBackendAttributeName_t attention[MRT_DNN_OPERANDS] = {
-  SDPA(QDESC), SDPA(KDESC), SDPA(VDESC), SDPA(ODESC), SDPA(STATSDESC)
-};
-
-static descriptor number(making *m, mrt_dnn_number id) {
-  static const int64_t one[] = { 1, 1, 1, 1 };
-  return tensor(m, id, CUDNN_DATA_FLOAT, one, one, false, true);
-}
-
-/* Keys after the query are not seen: those with row >= column are. */
-static void mask(making *m, descriptor op) {
-  const int64_t *q = m->p->shape.of[0].dims, *k = m->p->shape.of[1].dims;
-  mrt_dnn_tensor scores = { .dims = { q[0], q[1], q[2], k[2] } };
-  scores.strides[3] = 1;
-  for (int i = 2; i >= 0; i--)
-    scores.strides[i] = scores.strides[i + 1] * scores.dims[i + 1];
-  cudnnPointwiseMode_t seen = CUDNN_POINTWISE_CMP_GE;
-  descriptor d = make(m, CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR);
-  refer(m, d, MASK(XDESC), between(m, 0, &scores));
-  refer(m, d, MASK(BDESC), number(m, MRT_DNN_LOWEST));
-  refer(m, d, MASK(YDESC), between(m, 1, &scores));
-  set(m, d, MASK(COMPARISON_MODE), CUDNN_TYPE_POINTWISE_MODE, 1, &seen);
-  finish(m, d);
-  refer(m, op, SDPA(SUBGRAPH), graph_of(m, &d, 1));
-  set_int(m, op, SDPA(SUBGRAPH_INPUT_UID), MRT_DNN_IDS);
-  set_int(m, op, SDPA(SUBGRAPH_OUTPUT_UID), MRT_DNN_IDS + 1);
-}
-
-static int attend(making *m, descriptor *ops) {
-  if (m->lib->number < ATTENTION_SINCE) m->status = CUDNN_STATUS_NOT_SUPPORTED;
-  ops[0] = make(m, CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
-  for (int i = 0; i < MRT_DNN_OPERANDS; i++)
-    refer(m, ops[0], attention[i], operand(m, i));
-  refer(m, ops[0], SDPA(SCALEDESC), number(m, MRT_DNN_SCALE));
-  if (m->p->shape.causal) mask(m, ops[0]);
-  finish(m, ops[0]);
-  return 1;
-}
-#else
-static int attend(making *m, descriptor *ops) {
-  (void)ops;
-  m->status = CUDNN_STATUS_NOT_SUPPORTED;
-  return 0;
-}
-#endif
 
 /* ---- engines ------------------------------------------------------------- */
 
@@ -250,7 +202,7 @@ static bool is_unfit(cudnnBackendNumericalNote_t note) {
  * others, for convolutions, those are taken. */
 static bool is_made_here(const mrt_dnn_shape *s,
                          cudnnBackendBehaviorNote_t note) {
-  return s->kind != MRT_DNN_ATTEND &&
+  return s->kind <= MRT_DNN_CONV_DW &&
          note == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
 }
 
@@ -268,7 +220,7 @@ static bool is_permitted(making *m, descriptor config) {
   cudnnBackendNumericalNote_t note[NOTES];
   cudnnBackendBehaviorNote_t way[NOTES];
   int64_t n = 0;
-  descriptor engine = make(m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  descriptor engine = mrt_dnn_make(m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   if (m->status ||
       m->lib->get(config, CUDNN_ATTR_ENGINECFG_ENGINE,
                   CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine) ||
@@ -292,14 +244,14 @@ static bool is_permitted(making *m, descriptor config) {
 
 static bool plan_with(making *m, descriptor config) {
   int64_t n = 0, bytes = 0;
-  descriptor d = make(m, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  set(m, d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
-      &m->lib->handle);
-  refer(m, d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  mrt_dnn_set(m, d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
+              &m->lib->handle);
+  mrt_dnn_refer(m, d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   if (m->status || m->lib->finalize(d) ||
       m->lib->get(d, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                   1, &n, &bytes) ||
-      n != 1 || bytes < 0 || bytes > MOST)
+      n != 1 || bytes < 0 || bytes > MRT_DNN_MOST)
     return false;
   m->p->plan = d, m->p->workspace = bytes;
   return true;
@@ -309,12 +261,12 @@ static bool plan_with(making *m, descriptor config) {
 static bool choose(making *m, descriptor graph, cudnnBackendHeurMode_t mode) {
   descriptor configs[RANKED];
   int64_t n = 0;
-  descriptor d = make(m, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  refer(m, d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  set(m, d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  mrt_dnn_refer(m, d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  mrt_dnn_set(m, d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   if (m->status || m->lib->finalize(d)) return false;
   for (int i = 0; i < RANKED; i++)
-    configs[i] = make(m, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    configs[i] = mrt_dnn_make(m, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   if (m->status ||
       m->lib->get(d, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                   CUDNN_TYPE_BACKEND_DESCRIPTOR, RANKED, &n, configs))
@@ -324,12 +276,24 @@ static bool choose(making *m, descriptor graph, cudnnBackendHeurMode_t mode) {
   return false;
 }
 
+static descriptor graph_of(making *m) {
+  descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  mrt_dnn_set(m, d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+              &m->lib->handle);
+  mrt_dnn_set(m, d, CUDNN_ATTR_OPERATIONGRAPH_OPS,
+              CUDNN_TYPE_BACKEND_DESCRIPTOR, m->count, m->op);
+  return mrt_dnn_finish(m, d);
+}
+
 cudnnStatus_t mrt_dnn_build(const mrt_dnn_library *l, mrt_dnn *p) {
-  making m = { l, p, CUDNN_STATUS_SUCCESS };
-  descriptor ops[2], graph;
-  bool attends = p->shape.kind == MRT_DNN_ATTEND;
-  int count = attends ? attend(&m, ops) : convolve(&m, ops);
-  graph = graph_of(&m, ops, count);
+  making m = { .lib = l, .p = p };
+  if (p->shape.kind == MRT_DNN_ATTEND)
+    mrt_dnn_attend(&m);
+  else if (p->shape.kind == MRT_DNN_ATTEND_GRAD)
+    mrt_dnn_attend_grad(&m);
+  else
+    convolve(&m);
+  descriptor graph = graph_of(&m);
   if (m.status) return m.status;
   if (choose(&m, graph, CUDNN_HEUR_MODE_A) ||
       choose(&m, graph, CUDNN_HEUR_MODE_FALLBACK))

@@ -51,7 +51,7 @@ std::vector<int> ranked(const object &graph, int mode);
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine,
                                                   const object &graph);
 bool is_compiled_here(int engine, const object &graph);
-int64_t workspace_of(int engine);
+int64_t workspace_of(int engine, const object &graph);
 bool can_plan(int engine);
 
 /* Queue what a plan does with a pack's addresses. */

@@ -12,9 +12,10 @@ namespace dnn {
 
 #define OF(descriptor)  CUDNN_BACKEND_##descriptor##_DESCRIPTOR
 #define CONV(way, name) CUDNN_ATTR_OPERATION_CONVOLUTION_##way##_##name
-#define SDPA(name)      CUDNN_ATTR_OPERATION_SDPA_FWD_##name
-#define MASK(name)      CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_##name
-#define ADD(name)       CUDNN_ATTR_OPERATION_POINTWISE_##name
+#define POINT(name)     CUDNN_ATTR_OPERATION_POINTWISE_##name
+#define PRODUCT(name)   CUDNN_ATTR_OPERATION_MATMUL_##name
+#define SUM(name)       CUDNN_ATTR_OPERATION_REDUCTION_##name
+#define RESHAPE(name)   CUDNN_ATTR_OPERATION_RESHAPE_##name
 
 /* The attributes of a convolution. */
 struct form {
@@ -28,8 +29,6 @@ static const form forms[] = {
   { OF(OPERATION_CONVOLUTION_BACKWARD_FILTER), CONV(BWD_FILTER, X),
     CONV(BWD_FILTER, DW), CONV(BWD_FILTER, DY), CONV(BWD_FILTER, CONV_DESC) },
 };
-static const int heads[] = { SDPA(QDESC), SDPA(KDESC), SDPA(VDESC), SDPA(ODESC),
-                             SDPA(STATSDESC) };
 
 static const form *form_of(const object &op) {
   for (const form &f : forms)
@@ -78,36 +77,58 @@ static cudnnStatus_t check_convolution(const object &o, const form &f) {
   return want(good);
 }
 
-static bool same(const tensor &a, const tensor &b) {
-  return memcmp(a.dims, b.dims, sizeof a.dims) == 0;
+/* Each dimension of `t` is that of `y`, or 1. */
+static bool reaches(const tensor &t, const tensor &y) {
+  bool good = true;
+  for (int i = 0; i < 4; i++)
+    good = good && (t.dims[i] == 1 || t.dims[i] == y.dims[i]);
+  return good;
 }
-static bool has_dims(const tensor &t, int64_t a, int64_t b, int64_t c,
-                     int64_t d) {
-  return t.dims[0] == a && t.dims[1] == b && t.dims[2] == c && t.dims[3] == d;
+static bool is_of(const object &op, int name, int type) {
+  return op.to(name)->whole(CUDNN_ATTR_TENSOR_DATA_TYPE) == type;
 }
-
-/* The mask that attention has: one operation from its input to its output. */
-static bool is_mask_of(const object &o) {
-  const object *graph = o.to(SDPA(SUBGRAPH));
-  if (!graph) return true;
-  auto &ops = graph->has.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).objects;
-  const object &m = *ops[0];
-  return ops.size() == 1 && m.type == OF(OPERATION_DIAGONAL_BAND_MASK) &&
-         operand(m, MASK(XDESC)).id == o.whole(SDPA(SUBGRAPH_INPUT_UID), -1) &&
-         operand(m, MASK(YDESC)).id == o.whole(SDPA(SUBGRAPH_OUTPUT_UID), -1);
+static int mode_of(const object &op) {
+  return (int)op.to(POINT(PW_DESCRIPTOR))->whole(CUDNN_ATTR_POINTWISE_MODE);
 }
 
-static cudnnStatus_t check_attention(const object &o) {
-  tensor t[5] = {};
-  for (int i = 0; i < 5; i++) t[i] = operand(o, heads[i]);
-  const int64_t *q = t[0].dims, *k = t[1].dims, *v = t[2].dims;
-  bool good = k[0] == q[0] && v[0] == q[0] && k[3] == q[3] && v[2] == k[2] &&
-              v[1] == k[1] && q[1] % k[1] == 0 &&
-              has_dims(t[3], q[0], q[1], q[2], v[3]) &&
-              has_dims(t[4], q[0], q[1], q[2], 1) && t[4].dtype == MRT_f32 &&
-              is_mask_of(o);
-  for (int i = 0; i < 4; i++) good = good && t[i].strides[3] == 1;
+static cudnnStatus_t check_pointwise(const object &o) {
+  const object &how = *o.to(POINT(PW_DESCRIPTOR));
+  int mode = mode_of(o);
+  bool one = mode == CUDNN_POINTWISE_EXP || mode == CUDNN_POINTWISE_LOG ||
+             mode == CUDNN_POINTWISE_GEN_INDEX;
+  bool three = mode == CUDNN_POINTWISE_BINARY_SELECT;
+  bool good = !o.to(POINT(BDESC)) == one && !o.to(POINT(TDESC)) == !three;
+  for (int name : { POINT(XDESC), POINT(BDESC), POINT(TDESC) })
+    if (o.to(name))
+      good = good && reaches(operand(o, name), operand(o, POINT(YDESC)));
+  if (mode == CUDNN_POINTWISE_GEN_INDEX)
+    good = good && how.has.count(CUDNN_ATTR_POINTWISE_AXIS) &&
+           is_of(o, POINT(YDESC), CUDNN_DATA_INT32);
+  if (mode == CUDNN_POINTWISE_CMP_GE)
+    good = good && is_of(o, POINT(YDESC), CUDNN_DATA_BOOLEAN);
+  if (three) good = good && is_of(o, POINT(TDESC), CUDNN_DATA_BOOLEAN);
   return want(good);
+}
+
+/* One b for several heads of a. */
+static cudnnStatus_t check_product(const object &o) {
+  tensor a = operand(o, PRODUCT(ADESC)), b = operand(o, PRODUCT(BDESC)),
+         c = operand(o, PRODUCT(CDESC));
+  return want(a.dims[0] == c.dims[0] && b.dims[0] == c.dims[0] &&
+              a.dims[1] == c.dims[1] && c.dims[1] % b.dims[1] == 0 &&
+              a.dims[2] == c.dims[2] && a.dims[3] == b.dims[2] &&
+              b.dims[3] == c.dims[3]);
+}
+
+static cudnnStatus_t check_sum(const object &o) {
+  tensor x = operand(o, SUM(XDESC)), y = operand(o, SUM(YDESC));
+  bool good = true;
+  for (int i = 0; i < 4; i++) good = good && x.dims[i] % y.dims[i] == 0;
+  return want(good);
+}
+
+static int64_t count_of(const tensor &t) {
+  return t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3];
 }
 
 /* What is not between operations is memory. */
@@ -116,21 +137,16 @@ static cudnnStatus_t check_pack(const object &o) {
               o.has.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count);
 }
 
-static cudnnStatus_t check_mask(const object &o) {
-  tensor x = operand(o, MASK(XDESC)), y = operand(o, MASK(YDESC));
-  return want(same(x, y) && x.is_virtual && y.is_virtual &&
-              operand(o, MASK(BDESC)).by_value &&
-              o.whole(MASK(COMPARISON_MODE)) == CUDNN_POINTWISE_CMP_GE);
-}
-
 cudnnStatus_t check(const object &o) {
   if (const form *f = form_of(o)) return check_convolution(o, *f);
-  if (o.type == OF(OPERATION_SDPA_FWD)) return check_attention(o);
   if (o.type == OF(TENSOR)) return check_tensor(o);
   if (o.type == OF(VARIANT_PACK)) return check_pack(o);
-  if (o.type == OF(OPERATION_DIAGONAL_BAND_MASK)) return check_mask(o);
-  if (o.type == OF(OPERATION_POINTWISE))
-    return want(same(operand(o, ADD(XDESC)), operand(o, ADD(YDESC))));
+  if (o.type == OF(OPERATION_POINTWISE)) return check_pointwise(o);
+  if (o.type == OF(OPERATION_MATMUL)) return check_product(o);
+  if (o.type == OF(OPERATION_REDUCTION)) return check_sum(o);
+  if (o.type == OF(OPERATION_RESHAPE))
+    return want(count_of(operand(o, RESHAPE(XDESC))) ==
+                count_of(operand(o, RESHAPE(YDESC))));
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -143,20 +159,30 @@ static const std::vector<object_ref> &operations(const object &graph) {
   return graph.has.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).objects;
 }
 
+/* The products of a graph: two of attention, five of its gradient. */
+static std::vector<object_ref> products(const object &graph) {
+  std::vector<object_ref> found;
+  for (auto &op : operations(graph))
+    if (op->type == OF(OPERATION_MATMUL)) found.push_back(op);
+  return found;
+}
+
 /* Of its first operand. */
 static tensor first_of(const object &graph) {
   const object &op = *operations(graph)[0];
   const form *f = form_of(op);
-  return operand(op, f ? f->x : SDPA(QDESC));
+  bool multiplies = op.type == OF(OPERATION_MATMUL);
+  return operand(op, f ? f->x : multiplies ? PRODUCT(ADESC) : POINT(XDESC));
 }
 
 /* Attention only of 16 bits and up to 128 wide. */
 std::vector<int> ranked(const object &graph, int mode) {
   tensor x = first_of(graph);
-  bool attends = operations(graph)[0]->type == OF(OPERATION_SDPA_FWD);
-  if (attends && (x.dtype == MRT_f32 || x.dims[3] > 128)) return {};
+  size_t n = products(graph).size();
+  if (n && n != 2 && n != 5) return {};
+  if (n && (x.dtype == MRT_f32 || x.dims[3] > 128)) return {};
   if (mode == CUDNN_HEUR_MODE_FALLBACK) return { GOOD };
-  if (attends) return { VARIES, ROUNDS, REFUSES, HUNGRY };
+  if (n) return { VARIES, ROUNDS, REFUSES, HUNGRY };
   return { VARIES, ROUNDS, COMPILES, REFUSES, HUNGRY };
 }
 
@@ -171,11 +197,17 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(int engine,
 }
 /* All of attention's are. */
 bool is_compiled_here(int engine, const object &graph) {
-  return engine == COMPILES ||
-         operations(graph)[0]->type == OF(OPERATION_SDPA_FWD);
+  return engine == COMPILES || !products(graph).empty();
 }
-int64_t workspace_of(int engine) {
-  return engine == HUNGRY ? INT64_C(1) << 40 : (int64_t)SPOILED;
+/* That of attention's gradient stores that of the scores. */
+int64_t workspace_of(int engine, const object &graph) {
+  if (engine == HUNGRY) return INT64_C(1) << 40;
+  auto p = products(graph);
+  if (p.size() < 5) return SPOILED;
+  tensor scores = operand(*p[0], PRODUCT(CDESC));
+  auto up = [](int64_t n) { return (n + 127) / 128 * 128; };
+  return SPOILED + scores.dims[0] * scores.dims[1] * up(scores.dims[2]) *
+                       up(scores.dims[3]) * 2;
 }
 bool can_plan(int engine) { return engine != REFUSES; }
 
@@ -185,13 +217,20 @@ struct view : tensor {
   char *data;
 
   float get(int64_t a, int64_t b, int64_t c, int64_t d) const {
-    return mrt_get<float>(mrt_any<float>{ data, dtype }, place(a, b, c, d));
+    return in(place(a, b, c, d));
   }
   void put(int64_t a, int64_t b, int64_t c, int64_t d, float x) const {
     mrt_put(mrt_any<float>{ data, dtype }, place(a, b, c, d), x);
   }
 
-private:
+  float in(int64_t place) const {
+    return mrt_get<float>(mrt_any<float>{ data, dtype }, place);
+  }
+  /* Where it is 1 wide, for all. */
+  float spread(const int64_t *i) const {
+    auto at = [&](int d) { return dims[d] == 1 ? 0 : i[d]; };
+    return get(at(0), at(1), at(2), at(3));
+  }
   int64_t place(int64_t a, int64_t b, int64_t c, int64_t d) const {
     return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
   }
@@ -209,7 +248,9 @@ struct memory {
     (tensor &)v = t;
     if (t.is_virtual) {
       auto &own = (*between)[t.id];
-      own.resize((size_t)(t.dims[0] * t.dims[1] * t.dims[2] * t.dims[3]));
+      int64_t n =
+          v.place(t.dims[0] - 1, t.dims[1] - 1, t.dims[2] - 1, t.dims[3] - 1);
+      own.resize((size_t)n + 1, NAN); /* until it is written */
       v.data = (char *)own.data();
     } else
       v.data = given.at(t.id);
@@ -273,70 +314,97 @@ static void convolve(const object &op, const form &f, const memory &m) {
   });
 }
 
-static void add(const object &op, const memory &m) {
-  view x = m.see(op, ADD(XDESC)), b = m.see(op, ADD(BDESC)),
-       y = m.see(op, ADD(YDESC));
-  auto in = [](int64_t i, int64_t n) { return n == 1 ? 0 : i; };
+/* ---- pointwise, sums, products ------------------------------------------- */
+
+static float point(int mode, float x, float b, float t) {
+  switch (mode) {
+  case CUDNN_POINTWISE_ADD:
+    return x + b;
+  case CUDNN_POINTWISE_MUL:
+    return x * b;
+  case CUDNN_POINTWISE_DIV:
+    return x / b;
+  case CUDNN_POINTWISE_SUB:
+    return x - b;
+  case CUDNN_POINTWISE_EXP:
+    return expf(x);
+  case CUDNN_POINTWISE_LOG:
+    return logf(x);
+  case CUDNN_POINTWISE_CMP_GE:
+    return x >= b;
+  case CUDNN_POINTWISE_BINARY_SELECT:
+    return t != 0 ? x : b;
+  }
+  return NAN;
+}
+
+static void point(const object &op, const memory &m) {
+  const object &how = *op.to(POINT(PW_DESCRIPTOR));
+  int mode = mode_of(op), axis = (int)how.whole(CUDNN_ATTR_POINTWISE_AXIS);
+  auto see = [&](int name) { return op.to(name) ? m.see(op, name) : view(); };
+  view x = see(POINT(XDESC)), b = see(POINT(BDESC)), t = see(POINT(TDESC)),
+       y = see(POINT(YDESC));
   each(y, [&](const int64_t *i) {
-    y.put(i[0], i[1], i[2], i[3],
-          x.get(i[0], i[1], i[2], i[3]) +
-              b.get(in(i[0], b.dims[0]), in(i[1], b.dims[1]),
-                    in(i[2], b.dims[2]), in(i[3], b.dims[3])));
+    auto of = [&](const view &v) { return v.data ? v.spread(i) : 0; };
+    float value = mode == CUDNN_POINTWISE_GEN_INDEX
+                      ? (float)i[axis]
+                      : point(mode, of(x), of(b), of(t));
+    y.put(i[0], i[1], i[2], i[3], value);
   });
 }
 
-/* ---- attention ----------------------------------------------------------- */
+/* Numbers that lie together in x become one of y. */
+static void sum(const object &op, const memory &m) {
+  view x = m.see(op, SUM(XDESC)), y = m.see(op, SUM(YDESC));
+  bool largest = op.to(SUM(DESC))->whole(CUDNN_ATTR_REDUCTION_OPERATOR) ==
+                 CUDNN_REDUCE_TENSOR_MAX;
+  each(y, [&](const int64_t *i) {
+    double all = largest ? -INFINITY : 0;
+    tensor part = x;
+    for (int d = 0; d < 4; d++) part.dims[d] = x.dims[d] / y.dims[d];
+    each(part, [&](const int64_t *j) {
+      int64_t at[4];
+      for (int d = 0; d < 4; d++) at[d] = i[d] * part.dims[d] + j[d];
+      double one = x.get(at[0], at[1], at[2], at[3]);
+      all = largest ? std::max(all, one) : all + one;
+    });
+    y.put(i[0], i[1], i[2], i[3], (float)all);
+  });
+}
 
-struct attention {
-  view t[5]; /* q, k, v, o, lse */
-  double scale;
-  bool causal;
-  int64_t group;
+static void multiply(const object &op, const memory &m) {
+  view a = m.see(op, PRODUCT(ADESC)), b = m.see(op, PRODUCT(BDESC)),
+       c = m.see(op, PRODUCT(CDESC));
+  int64_t group = c.dims[1] / b.dims[1];
+  each(c, [&](const int64_t *i) {
+    double all = 0;
+    for (int64_t k = 0; k < a.dims[3]; k++)
+      all += (double)a.get(i[0], i[1], i[2], k) *
+             (double)b.get(i[0], i[1] / group, k, i[3]);
+    c.put(i[0], i[1], i[2], i[3], (float)all);
+  });
+}
 
-  attention(const object &op, const memory &m)
-      : scale(1), causal(op.to(SDPA(SUBGRAPH))) {
-    for (int i = 0; i < 5; i++) t[i] = m.see(op, heads[i]);
-    if (op.to(SDPA(SCALEDESC)))
-      scale = *(const float *)m.given.at(operand(op, SDPA(SCALEDESC)).id);
-    group = t[0].dims[1] / t[1].dims[1];
-  }
-  double score(const int64_t *i, int64_t s) const {
-    double sum = 0;
-    for (int64_t d = 0; d < t[0].dims[3]; d++)
-      sum += (double)t[0].get(i[0], i[1], i[2], d) *
-             (double)t[1].get(i[0], i[1] / group, s, d);
-    return scale * sum;
-  }
-};
-
-/* i: batch, head, query. */
-static void attend(const attention &a, const int64_t *i) {
-  int64_t S = a.t[1].dims[2];
-  std::vector<double> w(a.causal ? std::min(S, i[2] + 1) : S);
-  double top = -INFINITY, sum = 0;
-  for (size_t s = 0; s < w.size(); s++) {
-    w[s] = a.score(i, (int64_t)s);
-    top = std::max(top, w[s]);
-  }
-  for (double &x : w) x = exp(x - top), sum += x;
-  for (int64_t d = 0; d < a.t[3].dims[3]; d++) {
-    double o = 0;
-    for (size_t s = 0; s < w.size(); s++)
-      o += w[s] / sum * a.t[2].get(i[0], i[1] / a.group, (int64_t)s, d);
-    a.t[3].put(i[0], i[1], i[2], d, (float)o);
-  }
-  a.t[4].put(i[0], i[1], i[2], 0, (float)(top + log(sum)));
+/* What is in memory stays where it is. */
+static void reshape(const object &op, const memory &m) {
+  view x = m.see(op, RESHAPE(XDESC)), y = m.see(op, RESHAPE(YDESC));
+  each(y, [&](const int64_t *i) {
+    float value = x.in(y.place(i[0], i[1], i[2], i[3]));
+    y.put(i[0], i[1], i[2], i[3], value);
+  });
 }
 
 static void compute(const object &op, const memory &m) {
-  if (const form *f = form_of(op)) {
+  if (const form *f = form_of(op))
     convolve(op, *f, m);
-  } else if (op.type == OF(OPERATION_POINTWISE)) {
-    add(op, m);
-  } else {
-    attention a(op, m);
-    each(a.t[4], [&](const int64_t *i) { attend(a, i); });
-  }
+  else if (op.type == OF(OPERATION_POINTWISE))
+    point(op, m);
+  else if (op.type == OF(OPERATION_REDUCTION))
+    sum(op, m);
+  else if (op.type == OF(OPERATION_MATMUL))
+    multiply(op, m);
+  else
+    reshape(op, m);
 }
 
 /* ---- execution ----------------------------------------------------------- */
@@ -350,15 +418,12 @@ static void tell(const object &op) {
   fclose(file);
 }
 
-/* Where the tensors that an operation, or its mask, refers to are.  Numbers on
+/* Where the tensors that an operation refers to are.  Numbers on
  * the host are read at once. */
 static cudnnStatus_t find(const object &op, memory *m,
                           std::map<int64_t, float> *numbers) {
   for (auto &attribute : op.has)
     for (auto &o : attribute.second.objects) {
-      if (o->type == OF(OPERATIONGRAPH))
-        for (auto &inner : operations(*o))
-          if (cudnnStatus_t s = find(*inner, m, numbers)) return s;
       if (o->type != OF(TENSOR)) continue;
       tensor t = tensor_of(*o);
       if (t.is_virtual || numbers->count(t.id)) continue;
@@ -382,6 +447,7 @@ cudnnStatus_t execute(const object &plan, const object &pack,
   auto numbers = std::make_shared<std::map<int64_t, float>>();
   object_ref graph = plan.graph;
   int engine = plan.engine;
+  int64_t bytes = workspace_of(engine, *graph);
   memory m;
   if (getenv("MRT_EMULATE_CUDNN_FAILS")) return CUDNN_STATUS_EXECUTION_FAILED;
   if (!workspace) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
@@ -391,6 +457,7 @@ cudnnStatus_t execute(const object &plan, const object &pack,
   tell(*operations(*graph)[0]);
   mrt_emulate_work(stream, "cudnnBackendExecute", [=] {
     memset(workspace, 0xff, SPOILED);
+    memset(workspace + bytes - SPOILED, 0xff, SPOILED);
     if (engine != GOOD || !numbers) return;
     for (auto &op : operations(*graph)) compute(*op, m);
   });
