@@ -24,7 +24,7 @@
 
 namespace {
 
-enum { PACKS = 4, GRAD_PACKS = 2 };
+enum { PACKS = 4, GRAD_PACKS = 2, ROWS = 4 };
 
 struct cuda_norm_shape {
   int64_t rows, n;
@@ -96,6 +96,13 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
+  R w[P ? P : 1][V], b[P ? P : 1][V]; /* where rows fit: of all rows */
+  MRT_UNROLL
+  for (int p = 0; p < P; p++) {
+    int64_t column = ((int64_t)p * blockDim.x + threadIdx.x) * V;
+    if (is_there(a.w)) mrt_get_pack<V>(a.w, column, n, (R)0, w[p]);
+    if (is_there(a.b)) mrt_get_pack<V>(a.b, column, n, (R)0, b[p]);
+  }
   for (int64_t r = mrt_first_row(); r < a.s.rows; r += mrt_row_stride()) {
     mrt_row<T, P> row(a.x, r, n, 0);
     R mean = 0, squares = 0;
@@ -117,18 +124,19 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     R variance = mean_of(mrt_team_sum(squares), n);
     R rstd = variance == (R)INFINITY ? rstd_of_large<T, P>(row, mean, n)
                                      : 1 / sqrt(variance + a.eps);
+    int p = 0;
     mrt_each(row, [&](R *v, int64_t i) {
-      R w[V], b[V];
       int64_t column = i - r * n;
-      if (is_there(a.w)) mrt_get_pack<V>(a.w, column, n, (R)0, w);
-      if (is_there(a.b)) mrt_get_pack<V>(a.b, column, n, (R)0, b);
+      if (P == 0 && is_there(a.w)) mrt_get_pack<V>(a.w, column, n, (R)0, w[0]);
+      if (P == 0 && is_there(a.b)) mrt_get_pack<V>(a.b, column, n, (R)0, b[0]);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         v[k] = (v[k] - mean) * rstd;
-        if (is_there(a.w)) v[k] *= w[k];
-        if (is_there(a.b)) v[k] += b[k];
+        if (is_there(a.w)) v[k] *= w[p][k];
+        if (is_there(a.b)) v[k] += b[p][k];
       }
       mrt_put_pack<V>(a.y, i, row.end, v);
+      if (P) p++;
     });
     if (threadIdx.x) continue;
     if (a.means) a.means[r] = mean;
@@ -150,10 +158,12 @@ void forward_as(const mrt_call *c) {
                             (R)o->eps,
                             shape_of(c) };
   dim3 team = mrt_team(a.s.n, mrt_at_once<T>, PACKS);
+  /* Teams that have weights in registers take several rows. */
   unsigned grid = mrt_blocks(a.s.rows, team.y);
+  unsigned some = mrt_blocks(a.s.rows, (int64_t)team.y * ROWS);
   if (a.s.rows == 0) return;
   if (mrt_suffices(team, a.s.n, mrt_at_once<T>, PACKS))
-    MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, Y, W, PACKS>)(a);
+    MRT_LAUNCH(some, team, 0, c->run->queue, each_row<T, Y, W, PACKS>)(a);
   else
     MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, Y, W, 0>)(a);
 }
@@ -264,10 +274,10 @@ int64_t parts_of(int64_t rows) {
   int64_t n = (rows + 4 * DEEP - 1) / (4 * DEEP);
   return n < 1 ? 1 : n > 128 ? 128 : n;
 }
-/* Of rows by the team: at least 8 in each, and threads for some 1,000 on each
- * multiprocessor of a large device. */
+/* Of rows by the team: at least 8 in each, and threads for some 500 on each
+ * multiprocessor of a large device, all at once. */
 int64_t team_parts_of(int64_t rows, dim3 team) {
-  int64_t n = (rows + 7) / 8, most = (1 << 17) / team.x;
+  int64_t n = (rows + 7) / 8, most = (1 << 16) / team.x;
   return n < 1 ? 1 : n > most ? most : n;
 }
 

@@ -9,8 +9,12 @@
 
 #include <string.h>
 
-enum { RUNS = 3 };
-static const float clearly = 0.97f; /* of the time of the one before */
+/* Rounds in which all take turns, so that a clock that rises or falls meanwhile
+ * favours none; in each a product runs as often as takes some time, at most so
+ * often. */
+enum { ROUNDS = 3, MOST_RUNS = 8, MOST_TRIED = 32 };
+static const float round_ms = 1;
+static const float clearly = 0.985f; /* of the time of the one before */
 
 /* Operands of random numbers, in memory that is given back. */
 typedef struct tune_trial {
@@ -67,36 +71,54 @@ static void end_trial(tune_trial *t) {
 
 enum { FAILS = -1, UNTIMED = -2 };
 
-/* Milliseconds, the least of some runs after a first; FAILS, UNTIMED. */
+/* Milliseconds of a product, the mean of `runs`; FAILS, UNTIMED. */
 static float time_of(mrt_cuda *c, const mrt_lt *p, const tune_trial *t,
-                     const cublasLtMatmulAlgo_t *algo) {
-  float least = -1, ms = 0;
-  for (int i = 0; i <= RUNS; i++) {
-    if (cudaEventRecord(t->from, c->queue) != cudaSuccess)
-      return cudaGetLastError(), UNTIMED;
-    bool works = !mrt_lt_multiply(c, p, algo, &t->call) &&
-                 cudaEventRecord(t->to, c->queue) == cudaSuccess &&
-                 cudaEventSynchronize(t->to) == cudaSuccess;
-    if (!works) return cudaGetLastError(), FAILS; /* told to nobody */
-    if (cudaEventElapsedTime(&ms, t->from, t->to) != cudaSuccess)
-      return cudaGetLastError(), UNTIMED;
-    if (i > 0 && (least < 0 || ms < least)) least = ms;
-  }
-  return least;
+                     const cublasLtMatmulAlgo_t *algo, int runs) {
+  float ms = 0;
+  if (cudaEventRecord(t->from, c->queue) != cudaSuccess)
+    return cudaGetLastError(), UNTIMED;
+  bool works = true;
+  for (int i = 0; i < runs && works; i++)
+    works = !mrt_lt_multiply(c, p, algo, &t->call);
+  works = works && cudaEventRecord(t->to, c->queue) == cudaSuccess &&
+          cudaEventSynchronize(t->to) == cudaSuccess;
+  if (!works) return cudaGetLastError(), FAILS; /* told to nobody */
+  if (cudaEventElapsedTime(&ms, t->from, t->to) != cudaSuccess)
+    return cudaGetLastError(), UNTIMED;
+  return ms / (float)runs;
+}
+
+/* The least time of each; those that fail keep FAILS, or UNTIMED.  The first
+ * run of each, which loads it, counts for nothing but how many follow. */
+static void time_all(mrt_cuda *c, const mrt_lt *p, const tune_trial *t,
+                     const cublasLtMatmulHeuristicResult_t *found, int count,
+                     float *least) {
+  float first[MOST_TRIED];
+  for (int i = 0; i < count; i++)
+    least[i] = first[i] = time_of(c, p, t, &found[i].algo, 1);
+  for (int round = 0; round < ROUNDS; round++)
+    for (int i = 0; i < count; i++) {
+      if (least[i] < 0) continue;
+      float many = first[i] > 0 ? round_ms / first[i] : MOST_RUNS;
+      int runs = many < 1 ? 1 : many < MOST_RUNS ? (int)many : MOST_RUNS;
+      float ms = time_of(c, p, t, &found[i].algo, runs);
+      if (ms < 0 || round == 0 || ms < least[i]) least[i] = ms;
+    }
 }
 
 /* FAILS: all do; UNTIMED: it could not be found out. */
 static int fastest(mrt_cuda *c, const mrt_lt *p,
                    const cublasLtMatmulHeuristicResult_t *found, int count) {
   tune_trial t;
+  float ms[MOST_TRIED], least = -1;
   bool ready = begin_trial(c, p, &t);
   int best = ready ? FAILS : UNTIMED;
-  float least = -1;
+  if (count > MOST_TRIED) count = MOST_TRIED;
+  if (ready) time_all(c, p, &t, found, count, ms);
   for (int i = 0; ready && i < count; i++) {
-    float ms = time_of(c, p, &t, &found[i].algo);
-    if (ms == UNTIMED && best < 0) best = UNTIMED;
-    if (ms < 0 || (least >= 0 && ms > clearly * least)) continue;
-    least = ms, best = i;
+    if (ms[i] == UNTIMED && best < 0) best = UNTIMED;
+    if (ms[i] < 0 || (least >= 0 && ms[i] > clearly * least)) continue;
+    least = ms[i], best = i;
   }
   if (t.data) end_trial(&t);
   return best;
