@@ -67,9 +67,40 @@ mrt.device "cuda:0"
 print(mrt.info().libraries)
 ]]
 
+-- Attention with its gradient, once; `from`: where queries begin in their rows.
+local once = [[
+local mrt = require "mrt"
+local core = require "mrt.core"
+local function attend(B, T, H, Hk, from)
+  mrt.device "cpu"
+  mrt.seed(5)
+  local given = { mrt.randn(B, T, H, 16), mrt.randn(B, T, Hk, 8), mrt.randn(B, T, Hk, 8),
+    mrt.randn(B, T, H, 8) }
+  for i, x in ipairs(given) do given[i] = mrt.eval(x:to "bf16") end
+  local function results(device)
+    mrt.device(device)
+    local q, k, v, w = table.unpack(given)
+    q, k, v, w = q:to(device), k:to(device), v:to(device), w:to(device)
+    mrt.eval { q, k, v, w }
+    local a = core.op.attention(q[{ {}, {}, {}, { from, from + 7 } }], k, v, { causal = true })
+    local out = mrt.grad((a * w):to "f32":sum(), { q, k, v })
+    out[4] = a
+    for i, x in ipairs(out) do out[i] = mrt.eval(x:to "cpu":to "f32") end
+    mrt.device "cpu"
+    return out
+  end
+  local there, here = results "cuda:0", results "cpu"
+  for i, x in ipairs(there) do
+    local off = (x - here[i]):abs():max():item() / here[i]:abs():max():item()
+    assert(off < 0.03, "result " .. i .. " is off by " .. off)
+  end
+end
+%s
+]]
+
 -- What the script says, and how often each operation was executed.
-local function run(dtype, causal, apart, environment)
-  local path, told = files.temporary(script:format(dtype, causal, apart)), files.temporary ""
+local function tell(text, environment)
+  local path, told = files.temporary(text), files.temporary ""
   local _, out = program.shell(("MRT_CUDNN='%s' MRT_EMULATE_CUDNN='%s' %s '%s' '%s'"):format(
     library, told, environment or "", program.path, path))
   local count = {}
@@ -78,8 +109,13 @@ local function run(dtype, causal, apart, environment)
   end
   return out, count
 end
+local function run(dtype, causal, apart, environment)
+  return tell(script:format(dtype, causal, apart), environment)
+end
 
-local forward, weights, input, attention = "10", "11", "12", "41"
+-- By the first operation of a graph: a product of attention, a pointwise one of
+-- its gradient.
+local forward, weights, input, attention, gradient = "10", "11", "12", "19", "13"
 
 describe("cuDNN", function()
   it("computes convolutions and attention, the same each time, also recorded", function()
@@ -90,15 +126,42 @@ describe("cuDNN", function()
       local n = count[weights]
       assert(n >= 2 and n < 6, dtype .. ": " .. n)
       assert.are.same({ [forward] = 2 * n, [weights] = n, [input] = n,
-        [attention] = dtype ~= "f32" and n or nil }, count, dtype)
+        [attention] = dtype ~= "f32" and n or nil,
+        [gradient] = dtype ~= "f32" and n or nil }, count, dtype)
     end
   end)
 
   it("leaves alone what it refuses and what we would rather do", function()
     local _, count = run("bf16", true, 3)
-    assert.are.equal(nil, count[attention])
+    assert.are.equal(nil, count[attention] or count[gradient])
     _, count = run("bf16", false, 3)
     assert(count[attention] >= 2)
+    assert.are.equal(count[attention], count[gradient])
+    -- single queries; an address between two that it takes
+    for _, case in ipairs { "2, 1, 4, 2, 1", "2, 5, 4, 2, 2" } do
+      local out
+      out, count = tell(once:format("attend(" .. case .. ")"))
+      assert.are.same({}, count, out)
+    end
+  end)
+
+  -- Each head of 1 to 128 queries and keys has 32 KiB of it, and where several
+  -- share one of keys 4 KiB more.
+  it("computes the gradient by slices whose workspace is moderate", function()
+    for case, slices in pairs {
+      ["2, 5, 4, 2, 1"] = 1, -- and no slices
+      ["1280, 4, 8, 8, 1"] = 2, -- of 640 samples
+      ["2, 4, 12288, 6144, 1"] = 4, -- of half the heads of a sample
+      ["1, 3, 8193, 8193, 1"] = 0, -- which begin at addresses it does not take
+    } do
+      local out, count = tell(once:format("attend(" .. case .. ")"))
+      assert.are.same({ [attention] = 1, [gradient] = slices > 0 and slices or nil }, count, out)
+    end
+  end)
+
+  it("is asked for so many shapes of attention, and no more", function()
+    local out, count = tell(once:format "for T = 2, 140 do attend(1, T, 1, 1, 1) end")
+    assert.are.same({ [attention] = 64, [gradient] = 64 }, count, out)
   end)
 
   it("is not used when it is off or not there", function()
