@@ -63,7 +63,7 @@ MRT_DEVICE void leave_unseen(const mrt_band &band, int i, int first,
   int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
-    mrt_span seen = mrt_seen_by(band, i + 8 * r + g, first);
+    mrt_seen_span seen = mrt_seen_by(band, i + 8 * r + g, first);
     MRT_UNROLL
     for (int j = 0; j < N / 8 * 2; j++) {
       int k = r % 2 * 2 + j % 2, other = j / 2 * 8 + column + j % 2;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     int mine = t + row + mrt_lane() / 4;
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_band band = mrt_band_of(c.n, sample);
-    mrt_span seen = mrt_seen_by_some(band, t, ROWS, N);
+    mrt_seen_span seen = mrt_seen_by_some(band, t, ROWS, N);
     mrt_heads<T> rows = mrt_rows(c.q, sample.T);
     mrt_heads<T> douts = mrt_rows(c.dout, sample.T);
     mrt_heads<T> k = mrt_rows(c.k, sample.S), v = mrt_rows(c.v, sample.S);
@@ -159,7 +159,7 @@ template <int N> struct terms {
   float lse[2][N], delta[2][N];
   int64_t item;
   int b, hk, s;
-  mrt_span seers;
+  mrt_seen_span seers;
 };
 
 /* Scores of 16 M keys from s on and N queries from t on, turned. */
@@ -184,7 +184,8 @@ MRT_DEVICE void weigh_queries(const mrt_attention &n, const look &at,
 struct query_walk {
   int h, t;
 };
-template <int N> MRT_DEVICE void step_on(query_walk *w, const mrt_span &seers) {
+template <int N>
+MRT_DEVICE void step_on(query_walk *w, const mrt_seen_span &seers) {
   w->t += N;
   if (w->t >= seers.end) w->t = seers.from, w->h++;
 }
@@ -223,7 +224,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     int group = (int)c.n.group;
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_band band = mrt_turned(mrt_band_of(c.n, sample));
-    mrt_span seers = mrt_seen_by_some(band, s, ROWS, N);
+    mrt_seen_span seers = mrt_seen_by_some(band, s, ROWS, N);
     mrt_heads<T> k_rows = mrt_rows(c.k, sample.S);
     mrt_heads<T> v_rows = mrt_rows(c.v, sample.S);
     float dk[M][W / 8][4] = {}, dv[M][W / 8][4] = {};

@@ -43,7 +43,7 @@ MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at, int s,
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
     int row = at.t + 8 * r + g;
-    mrt_span seen = mrt_seen_by(at.band, row, s);
+    mrt_seen_span seen = mrt_seen_by(at.band, row, s);
     MRT_UNROLL
     for (int j = 0; j < KEYS / 8 * 2; j++) {
       int key = j / 2 * 8 + column + j % 2;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     mrt_heads<T> k = mrt_rows(c.k, sample.S), v = mrt_rows(c.v, sample.S);
     mrt_heads<T> queries = mrt_rows(c.q, sample.T);
     warp_rows at = { mrt_band_of(c.n, sample), b, h, t + 16 * M * warp };
-    mrt_span keys = mrt_seen_by_some(at.band, t, QUERIES, KEYS);
+    mrt_seen_span keys = mrt_seen_by_some(at.band, t, QUERIES, KEYS);
     uint32_t q[M][W / 16][4];
     progress<W, M> p = {};
     MRT_UNROLL

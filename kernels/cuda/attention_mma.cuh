@@ -161,17 +161,17 @@ MRT_DEVICE mrt_band mrt_band_of(const mrt_attention &n, const mrt_sample &m) {
 MRT_DEVICE mrt_band mrt_turned(const mrt_band &b) {
   return { b.others, b.rows, 1 - b.hi, 1 - b.lo };
 }
-struct mrt_span {
+struct mrt_seen_span {
   int from, end;
 };
 /* What row i sees, counted from `first` on; more may be before and behind. */
-MRT_DEVICE mrt_span mrt_seen_by(const mrt_band &b, int i, int first) {
+MRT_DEVICE mrt_seen_span mrt_seen_by(const mrt_band &b, int i, int first) {
   int end = i + b.hi < b.others ? i + b.hi : b.others;
   return { i + b.lo - first, i < b.rows ? end - first : 0 };
 }
 /* What some of rows i .. i + n see: from a multiple of `tile`, to an end. */
-MRT_DEVICE mrt_span mrt_seen_by_some(const mrt_band &b, int i, int n,
-                                     int tile) {
+MRT_DEVICE mrt_seen_span mrt_seen_by_some(const mrt_band &b, int i, int n,
+                                          int tile) {
   int last = (i + n < b.rows ? i + n : b.rows) - 1, from = i + b.lo;
   if (last < i) return { 0, 0 };
   return { (from < 0 ? 0 : from) / tile * tile, mrt_seen_by(b, last, 0).end };

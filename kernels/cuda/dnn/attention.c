@@ -59,7 +59,10 @@ static bool is_taken(const mrt_call *c) {
   int64_t T = c->in[0].type.dims[1], S = c->in[1].type.dims[1];
   bool plain = o->has == 0 && o->softcap == 0 && o->left < 0 && o->right < 0;
   bool corner = T == S && o->offset == MRT_ATTENTION_AT_END;
-  return !mrt_cuda_attention_is_plain(c) && plain && T > 1 &&
+  /* A negative scale beside values wider than keys gave NaN (9.19, H100). */
+  bool ordinary =
+      o->scale > 0 && c->in[0].type.dims[3] == c->in[2].type.dims[3];
+  return !mrt_cuda_attention_is_plain(c) && plain && ordinary && T > 1 &&
          (!o->causal || corner);
 }
 
@@ -142,8 +145,8 @@ static bool slice(mrt_dnn_shape *s) {
   const int64_t *q = s->of[Q].dims, *k = s->of[K].dims;
   int64_t B = q[0], H = q[1], Hk = k[1], T = q[2];
   double each = bytes_of_head(s);
-  int64_t b = part_of(B, MRT_DNN_MOST / (each * (double)Hk));
-  int64_t h = b > 0 ? Hk : part_of(Hk, MRT_DNN_MOST / each);
+  int64_t b = part_of(B, MRT_DNN_MOST_ATTENTION / (each * (double)Hk));
+  int64_t h = b > 0 ? Hk : part_of(Hk, MRT_DNN_MOST_ATTENTION / each);
   if (h == 0) return false;
   if (b == 0) b = 1;
   for (int i = Q; i < DELTA; i++) {

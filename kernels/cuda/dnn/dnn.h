@@ -15,7 +15,8 @@ enum {
   MRT_DNN_OPERANDS = 10,
   MRT_DNN_ALIGN = 16, /* bytes: all addresses are multiples of it */
   /* Bytes of workspace, and a little that the library needs beside. */
-  MRT_DNN_MOST = (256 << 20) + (4 << 10)
+  MRT_DNN_MOST = (256 << 20) + (4 << 10),
+  MRT_DNN_MOST_ATTENTION = (512 << 20) + (4 << 10)
 };
 
 /* With the device: the library, if it is there and not turned off, and what it

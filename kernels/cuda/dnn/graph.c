@@ -243,7 +243,9 @@ static bool is_permitted(making *m, descriptor config) {
 }
 
 static bool plan_with(making *m, descriptor config) {
-  int64_t n = 0, bytes = 0;
+  bool attends = m->p->shape.kind >= MRT_DNN_ATTEND;
+  int64_t n = 0, bytes = 0,
+          most = attends ? MRT_DNN_MOST_ATTENTION : MRT_DNN_MOST;
   descriptor d = mrt_dnn_make(m, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   mrt_dnn_set(m, d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
               &m->lib->handle);
@@ -251,7 +253,7 @@ static bool plan_with(making *m, descriptor config) {
   if (m->status || m->lib->finalize(d) ||
       m->lib->get(d, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                   1, &n, &bytes) ||
-      n != 1 || bytes < 0 || bytes > MRT_DNN_MOST)
+      n != 1 || bytes < 0 || bytes > most)
     return false;
   m->p->plan = d, m->p->workspace = bytes;
   return true;
