@@ -22,7 +22,7 @@
 
 #include <stdlib.h>
 
-static mrt_status live_bytes(mrt_plan *plan, size_t *largest, int *step) {
+mrt_status mrt_plan_live(mrt_plan *plan, size_t *largest, int *step) {
   int n = plan->graph.node_count;
   int64_t *change = MRT_NEW(&plan->graph.arena, int64_t, n + 1);
   if (!change) return mrt_nomem(&plan->ctx->error);
@@ -217,7 +217,7 @@ mrt_status mrt_pass_place(mrt_planner *p) {
   mrt_plan *plan = p->plan;
   plan->arena_bytes = 0;
   plan->info.lower_bound = 0;
-  MRT_TRY(live_bytes(plan, &plan->info.lower_bound, &plan->info.peak_step));
+  MRT_TRY(mrt_plan_live(plan, &plan->info.lower_bound, &plan->info.peak_step));
   mrt_arena arena;
   mrt_arena_init(&arena, plan->ctx->allocator);
   mrt_status s = plan->swaps ? place_swapped(plan, &arena) : MRT_OK;

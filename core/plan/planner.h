@@ -88,6 +88,9 @@ mrt_status mrt_plan_over(mrt_plan *plan, size_t needed);
 /* Bytes of the places that inputs are copied to on a device that records runs,
  * behind the arena: a recording holds where they lie. */
 size_t mrt_plan_slots(const mrt_plan *plan);
+/* The most bytes of the arena that are alive at one step, and which: *largest
+ * and *step become it where it is above *largest. */
+mrt_status mrt_plan_live(mrt_plan *plan, size_t *largest, int *step);
 /* Bytes of the peak outside the arena: these, variables, constants, outputs. */
 size_t mrt_plan_rest(mrt_plan *plan);
 /* The option; 0 is for plans without a budget: for one, all that is usual is

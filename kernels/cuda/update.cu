@@ -88,7 +88,17 @@ template <typename S, typename T>
 using updates =
     update_batch<update_operands<T, S::variables>, typename S::options>;
 
-/* 16 bytes of each operand at a time. */
+/* Elements i ... of the operands. */
+template <typename T, int K, int V, typename R>
+MRT_DEVICE void get_packs(const update_operands<T, K> &a, int64_t i, R *x,
+                          R (*v)[V]) {
+  mrt_get_pack<V>(a.x, i, a.n, (R)0, x);
+  MRT_UNROLL
+  for (int k = 0; k < K; k++) mrt_get_pack<V>(a.v[k], i, a.n, (R)0, v[k]);
+}
+
+/* 16 bytes of each operand at a time.  The first are under way while one thread
+ * makes the block's numbers, whose powers take about as long. */
 template <typename S, typename T>
 __global__ void __launch_bounds__(UPDATE_BLOCK)
     update_packs(const __grid_constant__ updates<S, T> all) {
@@ -97,16 +107,15 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
   __shared__ S shared;
   const auto &mine = all.mine();
   const auto &kind = all.kinds[mine.which];
+  const update_operands<T, K> a = mine.a;
+  int64_t i = mine.start() * V;
+  R v[K][V], x[V];
+  get_packs<T, K, V>(a, i, x, v);
   if (!mrt_is_due(kind.in.words, kind.in.when)) return;
   if (threadIdx.x == 0) shared.set(kind.options, kind.in);
   __syncthreads();
   const S s = shared;
-  const update_operands<T, K> a = mine.a;
-  for (int64_t i = mine.start() * V; i < a.n; i += mine.stride() * V) {
-    R v[K][V], x[V];
-    mrt_get_pack<V>(a.x, i, a.n, (R)0, x);
-    MRT_UNROLL
-    for (int k = 0; k < K; k++) mrt_get_pack<V>(a.v[k], i, a.n, (R)0, v[k]);
+  while (i < a.n) {
     MRT_UNROLL
     for (int j = 0; j < V; j++) {
       R one[K];
@@ -118,6 +127,8 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
     }
     MRT_UNROLL
     for (int k = 0; k < K; k++) mrt_put_pack<V>(a.v[k], i, a.n, v[k]);
+    i += mine.stride() * V;
+    get_packs<T, K, V>(a, i, x, v);
   }
 }
 
