@@ -121,10 +121,13 @@ static bool has_heads_of_keys(int i) {
   return i == K || i == V || i == DK || i == DV;
 }
 
-/* At most n that divides it; 0: none. */
-static int64_t part_of(int64_t all, double n) {
+/* At most n that divides it; 0: none.  Each part has `rows` of lse, and begins
+ * at an address that the library takes. */
+static int64_t part_of(int64_t all, int64_t rows, double n) {
   int64_t part = n < (double)all ? (int64_t)n : all;
-  while (part > 0 && all % part) part--;
+  while (part > 0 && part < all &&
+         (all % part || part * rows % (MRT_DNN_ALIGN / 4)))
+    part--;
   return part;
 }
 
@@ -140,14 +143,14 @@ static double bytes_of_head(const mrt_dnn_shape *s) {
 }
 
 /* Of samples, or of one's heads, how many there are at a time: `s` becomes the
- * shape of such a slice.  Each begins at an aligned place of lse too. */
+ * shape of such a slice. */
 static bool slice(mrt_dnn_shape *s) {
   const int64_t *q = s->of[Q].dims, *k = s->of[K].dims;
   int64_t B = q[0], H = q[1], Hk = k[1], T = q[2];
   double each = bytes_of_head(s);
-  int64_t b = part_of(B, MRT_DNN_MOST_ATTENTION / (each * (double)Hk));
-  int64_t h = b > 0 ? Hk : part_of(Hk, MRT_DNN_MOST_ATTENTION / each);
-  if (h == 0) return false;
+  int64_t b = part_of(B, H * T, MRT_DNN_MOST_ATTENTION / (each * (double)Hk));
+  int64_t h = b ? Hk : part_of(Hk, H / Hk * T, MRT_DNN_MOST_ATTENTION / each);
+  if (h == 0 || (b == 0 && h == Hk)) return false; /* samples begin oddly */
   if (b == 0) b = 1;
   for (int i = Q; i < DELTA; i++) {
     s->of[i].dims[0] = b;
@@ -155,8 +158,7 @@ static bool slice(mrt_dnn_shape *s) {
   }
   s->of[DELTA] = lse_of_heads(b, H / Hk * h, T);
   s->count = DELTA + 1;
-  bool even = b * (H / Hk * h) * T % (MRT_DNN_ALIGN / 4) == 0;
-  return even || (b == B && h == Hk);
+  return true;
 }
 
 static bool slice_of(const mrt_call *c, mrt_dnn_shape *s) {
