@@ -67,22 +67,24 @@ mrt.device "cuda:0"
 print(mrt.info().libraries)
 ]]
 
--- Attention with its gradient, once; `from`: where queries begin in their rows.
+-- Attention with its gradient, once; `from`: where queries begin in their rows,
+-- `wide`: values, if not as keys.
 local once = [[
 local mrt = require "mrt"
 local core = require "mrt.core"
-local function attend(B, T, H, Hk, from)
+local function attend(B, T, H, Hk, from, wide, scale)
   mrt.device "cpu"
   mrt.seed(5)
-  local given = { mrt.randn(B, T, H, 16), mrt.randn(B, T, Hk, 8), mrt.randn(B, T, Hk, 8),
-    mrt.randn(B, T, H, 8) }
+  local given = { mrt.randn(B, T, H, 16), mrt.randn(B, T, Hk, 8),
+    mrt.randn(B, T, Hk, wide or 8), mrt.randn(B, T, H, wide or 8) }
   for i, x in ipairs(given) do given[i] = mrt.eval(x:to "bf16") end
   local function results(device)
     mrt.device(device)
     local q, k, v, w = table.unpack(given)
     q, k, v, w = q:to(device), k:to(device), v:to(device), w:to(device)
     mrt.eval { q, k, v, w }
-    local a = core.op.attention(q[{ {}, {}, {}, { from, from + 7 } }], k, v, { causal = true })
+    local a = core.op.attention(q[{ {}, {}, {}, { from, from + 7 } }], k, v,
+      { causal = true, scale = scale })
     local out = mrt.grad((a * w):to "f32":sum(), { q, k, v })
     out[4] = a
     for i, x in ipairs(out) do out[i] = mrt.eval(x:to "cpu":to "f32") end
@@ -137,8 +139,10 @@ describe("cuDNN", function()
     _, count = run("bf16", false, 3)
     assert(count[attention] >= 2)
     assert.are.equal(count[attention], count[gradient])
-    -- single queries; an address between two that it takes
-    for _, case in ipairs { "2, 1, 4, 2, 1", "2, 5, 4, 2, 2" } do
+    -- single queries, an address between two that it takes, values of another
+    -- width, a negative scale
+    for _, case in ipairs { "2, 1, 4, 2, 1", "2, 5, 4, 2, 2", "2, 5, 4, 2, 1, 16",
+      "2, 5, 4, 2, 1, 8, -1" } do
       local out
       out, count = tell(once:format("attend(" .. case .. ")"))
       assert.are.same({}, count, out)
