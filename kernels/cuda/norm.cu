@@ -230,7 +230,10 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
   column_sums<R, P, V> sums = {};
-  for (int64_t r = mrt_first_row(); r < a.s.rows; r += parts) {
+  /* A team without a part has no rows: it would read those of another, where dx
+   * may be by now. */
+  int64_t part = mrt_first_row(), rows = part < parts ? a.s.rows : 0;
+  for (int64_t r = part; r < rows; r += parts) {
     mrt_row<T, P, V> row(a.x, r, n, 0);
     mrt_row<D, P, V> dy(a.dy, r, n, 0);
     R mean = a.means ? a.means[r] : 0, rstd = a.rstds[r], g = 0, gn = 0;
@@ -262,8 +265,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
       mrt_put_pack<V>(a.dx, i, row.end, x);
     });
   }
-  if (P && partial && mrt_first_row() < parts)
-    put_sums<R, P, V>(sums, partial, mrt_first_row(), n);
+  if (P && partial && part < parts) put_sums<R, P, V>(sums, partial, part, n);
 }
 
 /* A block's columns, and the rows that it takes at once. */

@@ -18,10 +18,10 @@ local function draw(n)
 end
 local function one_of(list) return list[draw(#list)] end
 
--- Hopper's matrix units keep some 13 bits of a sum of products of 8-bit floats.
+-- Hopper's matrix units keep some 13 bits of each sum of products of 8-bit floats.
 local function tolerance_of(a, b)
   local eight = a:find "^f8" and b:find "^f8"
-  return eight and 2 ^ -10 or rows.tolerance.f32 * 10
+  return eight and 2 ^ -9 or rows.tolerance.f32 * 10
 end
 
 local function product(list)
