@@ -35,6 +35,14 @@ describe("mrt launch", function()
     assert.equal("plain\n", select(2, launch("-n 1 --no-prefix", "print 'plain'")))
   end)
 
+  it("tells each its number on this host, in parts of the ranks too", function()
+    local code, out = launch("-n 3 --no-prefix", [[
+      local world = require("mrt").communicator.create()
+      print(world.local_rank, world:split(world.rank // 2).local_rank)]])
+    assert.equal(0, code, out)
+    assert.same({ "0\t0", "1\t1", "2\t2" }, sorted(out))
+  end)
+
   it("has rank 0, and no other, hold the port that all are told", function()
     local code, out = launch("-n 2", [[
       local fd = os.getenv "MRT_LISTENER"

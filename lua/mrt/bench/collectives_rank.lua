@@ -11,7 +11,7 @@ local core = require "mrt.core"
 
 local device, algorithm = table.remove(arg, 1), table.remove(arg, 1)
 local comm = mrt.communicator.create { algorithm = algorithm }
-if device == "cuda" and not pcall(mrt.device, "cuda:" .. comm.rank) then
+if device == "cuda" and not pcall(mrt.device, "cuda:" .. comm.local_rank) then
   mrt.device "cuda:0"
 end
 

@@ -32,9 +32,11 @@ local ranks = require "mrt.communicator.env"
 ---@class mrt.communicator
 local communicator = {}
 
---- `rank` counts from 0.
+--- `rank` counts from 0; `local_rank` among the ranks of this host, which is the number
+--- of this one's GPU: `mrt.device("cuda:" .. comm.local_rank)`.
 ---@class mrt.Communicator
 ---@field rank integer        of this process or thread: 0 to size - 1
+---@field local_rank? integer  nil where the launcher does not tell
 ---@field size integer        how many ranks there are
 ---@field transport string    what carries the bytes: "self", "threads", ...
 ---@field timeout number      seconds that another rank is waited for
@@ -48,9 +50,18 @@ function meta.__tostring(comm)
     comm.transport)
 end
 
+-- What a launcher says is of the process, whichever part of its ranks is asked.
+local function local_rank_of(comm)
+  local alone = comm.transport == "self" or comm.transport == "threads"
+  local found = not alone and ranks.find()
+  if found and found.size > 1 then return found.local_rank end
+  return comm.rank
+end
+
 local function wrap(number)
   local comm = { number = number }
   comm.rank, comm.size, comm.transport, comm.timeout = core.communicator.info(number)
+  comm.local_rank = local_rank_of(comm)
   return setmetatable(comm, meta)
 end
 
