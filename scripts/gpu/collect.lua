@@ -7,17 +7,9 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
-local json = require "mrt.util.json"
 local results = require "results"
 
 local folder, file = arg[1], arg[2]
-
-local function read(path)
-  local f = assert(io.open(path))
-  local text = f:read "a"
-  f:close()
-  return json.decode(text)
-end
 
 local function shorten(rows)
   local failed, worst = {}, {}
@@ -34,7 +26,7 @@ local all = {}
 for _, name in ipairs(core.list_folder(folder)) do
   local stage = name:match "^(.+)%.json$"
   if stage and not stage:find "^smoke%-" then
-    local ok, value = pcall(read, folder .. "/" .. name)
+    local ok, value = pcall(results.read, folder .. "/" .. name)
     all[stage] = ok and (stage == "oracle" and shorten(value.rows) or value) or tostring(value)
   end
 end

@@ -4,14 +4,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local json = require "mrt.util.json"
-
-local function read(path)
-  local f = assert(io.open(path))
-  local text = f:read "a"
-  f:close()
-  return json.decode(text)
-end
+local read = require "results".read
 
 local one, other = read(arg[1]), read(arg[2])
 local allowed = { f32 = 1e-4, bf16 = 2e-2 }

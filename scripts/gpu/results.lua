@@ -16,6 +16,14 @@ function results.write(path, value)
   assert(os.rename(path .. ".new", path))
 end
 
+--- What such a file holds.
+function results.read(path)
+  local file = assert(io.open(path))
+  local text = file:read "a"
+  file:close()
+  return json.decode(text)
+end
+
 --- Seconds of a compiled step: the mean of `rounds` that follow each other, the last of
 --- which is waited for, after some that load and record.
 function results.seconds(step, rounds, ...)
