@@ -121,8 +121,7 @@ local function look(row, real, cases)
   return line
 end
 
-local done, families = done_before(), {}
-for _, name in ipairs(arg) do families[name] = true end
+local done = done_before()
 local out = assert(io.open(file, "a"))
 out:setvbuf "line"
 for _, name in ipairs(arg) do
