@@ -18,18 +18,27 @@ local bits = require("support.bits").of
 
 local file = table.remove(arg, 1)
 
+local function number(x)
+  if type(x) == "boolean" then return x and 1 or 0 end
+  return x
+end
+
+-- What a small error is measured by, as in spec/op/rows.lua.
+local function scale_of(wanted)
+  local scale = 1e-2
+  for _, w in ipairs(wanted) do
+    local size = math.abs(number(w))
+    if size < math.huge then scale = math.max(scale, math.min(size, 1)) end
+  end
+  return scale
+end
+
 -- The greatest |got - wanted| in units of the tolerance; infinite: a NaN too many.
 local function error_of(got, wanted, tolerance)
   if #got ~= #wanted then return math.huge end
-  local scale, worst = 1e-2, 0
-  for _, w in ipairs(wanted) do
-    if type(w) == "number" and w == w and math.abs(w) ~= math.huge then
-      scale = math.max(scale, math.min(math.abs(w), 1))
-    end
-  end
+  local scale, worst = scale_of(wanted), 0
   for i, g in ipairs(got) do
-    local w = wanted[i]
-    if type(w) == "boolean" then w = w and 1 or 0 end
+    local w = number(wanted[i])
     if not (g == w or (g ~= g and w ~= w)) then
       local off = math.abs(g - w) / (tolerance * math.max(scale, math.abs(w)))
       worst = math.max(worst, off == off and off or math.huge)
