@@ -13,7 +13,7 @@
  * part before dx, which may overwrite x or dy, is made.
  *
  * Most kernels take operands of one dtype, or of any.  What steps in bf16 have,
- * f32 on one side and bf16 on the other with weights of f32, has its own.
+ * rows and gradients of bf16 or f32 beside weights of f32, has its own.
  *
  * From Ba, Kiros & Hinton, arXiv:1607.06450; Zhang & Sennrich,
  * arXiv:1910.07467.

@@ -100,12 +100,14 @@ local function value(row, case, ins, real)
   return worst
 end
 
+-- Lines by operator and dtype, of which there are several where samples have several rows.
 local function done_before()
   local done = {}
   local f = io.open(file)
   for text in f and f:lines() or function() end do
     local line = json.decode(text)
-    done[line.op .. " " .. line.dtype] = true
+    local key = line.op .. " " .. line.dtype
+    done[key] = (done[key] or 0) + 1
   end
   if f then f:close() end
   return done
@@ -143,7 +145,10 @@ for _, name in ipairs(arg) do
       end
     end
     for _, real in ipairs(dtypes) do
-      if not done[row.op .. " " .. real] then
+      local key = row.op .. " " .. real
+      if (done[key] or 0) > 0 then
+        done[key] = done[key] - 1
+      else
         local line = look(row, real, by_dtype[real])
         out:write(json.encode(line), "\n")
         if line.broken then os.exit(3) end
