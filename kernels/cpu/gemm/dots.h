@@ -56,10 +56,10 @@ dots_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
 
 static WITH_DOTS void run_dots(int vecs, int64_t k, const strip *a,
                                const real *b, const tile_place *at) {
-  if (at->m > ROWS / 2)
+  if (at->m > HALF)
     dots_by_width(ROWS, vecs, k, *a, b, at);
   else if (at->m > 1)
-    dots_by_width(ROWS / 2, vecs, k, *a, b, at);
+    dots_by_width(HALF, vecs, k, *a, b, at);
   else
     dots_by_width(1, vecs, k, *a, b, at);
 }

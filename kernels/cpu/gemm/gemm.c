@@ -38,7 +38,7 @@
 static double time_of(const mrt_gemm *g) {
   double n = (double)round_up(g->n, LANES), part = (double)(g->m % ROWS);
   double m = (double)(g->m / ROWS * ROWS);
-  m += part > 1 && part <= ROWS / 2 ? ROWS / 2 : part > 1 ? ROWS : part;
+  m += part > 1 && part <= HALF ? HALF : part > 1 ? ROWS : part;
   double a = g->a.col == 1 ? 0 : 8 * m, b = (g->b.col == 1 ? 3 : 8) * n;
   return m * n * (1 + (g->col == 1 ? 0 : 24) / (double)g->k) + a + b;
 }

@@ -13,11 +13,13 @@
 #if MRT_VECTOR_BYTES == 64 || defined(__aarch64__)
 enum { ROWS = 8, VECS = 3 };
 #elif MRT_VECTOR_BYTES == 32
-enum { ROWS = 4, VECS = 3 };
+enum { ROWS = 6, VECS = 2 };
 #else
 enum { ROWS = 4, VECS = 2 };
 #endif
-enum { COLS = VECS * LANES };
+/* The tile for what is left of the rows: with fewer than 8 sums under way its
+ * multiply-adds would wait for one another. */
+enum { HALF = ROWS > 4 ? 4 : ROWS / 2, COLS = VECS * LANES };
 
 /* Where a tile goes and what is added to it there. */
 typedef struct tile_place {

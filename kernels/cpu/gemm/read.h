@@ -15,7 +15,9 @@
 
 /* Some rows at a time, a few steps of each strip, so that lines of both sides
  * are used whole. */
-enum { SOME = 4 * COLS, STEPS = 16, AHEAD = 2 };
+enum { SOME = (ROWS == 6 ? 6 : 4) * COLS, STEPS = 16, AHEAD = 2 };
+
+_Static_assert((int)SOME % (int)ROWS == 0, "some rows of a are whole strips");
 
 /* Units of at most SOME rows [i, i + n) at step p. */
 static void read_step(const reader *r, void *to, int64_t i, int64_t p,

@@ -2,7 +2,7 @@
  *
  * ROWS x VECS vectors of c are kept in registers while k runs: each step loads
  * VECS vectors of b and multiplies them by ROWS single values of a.  24 of 32
- * registers (AVX-512, 64-bit Arm), 12 or 8 of 16 elsewhere.
+ * registers (AVX-512, 64-bit Arm), 12 (6 x 2, AVX2) or 8 of 16 elsewhere.
  *
  * Only products of matrices include this.
  *
@@ -116,10 +116,10 @@ tile_by_width(int rows, int vecs, bool keeps, int64_t k, strip a, columns b,
 static inline __attribute__((always_inline)) void
 tile_by_size(int vecs, bool keeps, int64_t k, strip a, columns b,
              const tile_place *at) {
-  if (at->m > ROWS / 2)
+  if (at->m > HALF)
     tile_by_width(ROWS, vecs, keeps, k, a, b, at);
   else if (at->m > 1)
-    tile_by_width(ROWS / 2, vecs, keeps, k, a, b, at);
+    tile_by_width(HALF, vecs, keeps, k, a, b, at);
   else
     tile_by_width(1, vecs, keeps, k, a, b, at);
 }
