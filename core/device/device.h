@@ -49,6 +49,9 @@ typedef struct mrt_device {
   int count;                   /* devices of its kind that are here; 0: 1 */
   bool dots;                   /* the processor has dot products of bf16 */
   bool winograd; /* convolutions may be Winograd's (op/winograd.h) */
+  /* As `alloc`, of what will lie there for long: an arena.  `free` ends it.
+   * NULL: `alloc` does. */
+  void *(*reserve)(const struct mrt_device *device, size_t nbytes);
   /* Bytes that can be had now; NULL, or 0 as an answer: not known. */
   size_t (*available)(const struct mrt_device *device);
   /* Bytes of it in use, whoever uses them; NULL: not known. */
@@ -88,6 +91,12 @@ struct mrt_remote {
                      size_t nbytes, mrt_error *e);
   mrt_status (*fill)(const mrt_device *device, void *to, int byte,
                      size_t nbytes, mrt_error *e);
+  /* As `alloc`, of bytes that nothing queued uses; and `write` there, before
+   * anybody else does, which need not come after what is queued.  Both NULL:
+   * `alloc` and `write` do. */
+  void *(*alloc_apart)(const mrt_device *device, size_t nbytes);
+  mrt_status (*write_apart)(const mrt_device *device, void *to,
+                            const void *from, size_t nbytes, mrt_error *e);
 };
 
 /* A device that queues has a `check` and has failed for good once it has. */
@@ -162,7 +171,7 @@ typedef struct mrt_plugin_core {
  * with number `index`.  EDEVICE: it is not here, and how many there are. */
 typedef mrt_status mrt_plugin_open(const mrt_plugin_core *core, int index,
                                    mrt_device *device, mrt_error *e);
-#define MRT_PLUGIN_ENTRY "mrt_plugin_open_5" /* rises with this header */
+#define MRT_PLUGIN_ENTRY "mrt_plugin_open_6" /* rises with this header */
 
 /* The library that the environment's `variable` names, else `file` beside this
  * code or where libraries are.  It stays.  NULL: there is none, and `*why`. */

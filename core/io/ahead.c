@@ -156,7 +156,7 @@ bool mrt_ahead_begin(mrt_source *s, const mrt_wish *w, const mrt_bytes *in) {
     if (!rows) return false;
     r->rows = rows, r->room = room;
   }
-  if (mrt_storage_new(s->ctx, nbytes, &r->storage)) return false;
+  if (mrt_storage_new_apart(s->ctx, nbytes, &r->storage)) return false;
   if (mrt_storage_fill_begin(r->storage)) {
     mrt_storage_unref(r->storage);
     r->storage = NULL;

@@ -72,7 +72,7 @@ mrt_status mrt_source_tensor(mrt_source *s, const mrt_type *type,
   mrt_context *ctx = s->ctx;
   mrt_storage *storage;
   MRT_TRY(mrt_type_check(type, "read", &ctx->error));
-  MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &storage));
+  MRT_TRY(mrt_storage_new_apart(ctx, mrt_type_bytes(type), &storage));
   mrt_status status = mrt_storage_fill_begin(storage);
   if (status) return mrt_storage_unref(storage), status;
   return mrt_source_wrap(s, type, storage, out);

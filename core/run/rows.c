@@ -43,7 +43,7 @@ MRT_API mrt_status mrt_tensor_rows(mrt_tensor *t, const int64_t *rows,
   MRT_TRY(read(t));
   type.dims[0] = n;
   MRT_TRY(mrt_type_check(&type, "rows", &ctx->error));
-  MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(&type), &s));
+  MRT_TRY(mrt_storage_new_apart(ctx, mrt_type_bytes(&type), &s));
   mrt_status status = mrt_storage_fill_begin(s);
   if (!status) gather(t, rows, n, s->host);
   if (!status) status = mrt_storage_fill_end(s);

@@ -60,7 +60,8 @@ mrt_status mrt_space_reserve(mrt_space *s, size_t bytes) {
   free_arena(s);
   s->generation++;
   if (!s->brief) mrt_spare_arenas(s->ctx, 1);
-  s->data = mrt_device_alloc(s->ctx, bytes, &s->bytes);
+  s->data = s->brief ? mrt_device_alloc(s->ctx, bytes, &s->bytes)
+                     : mrt_device_reserve(s->ctx, bytes, &s->bytes);
   if (s->data) return MRT_OK;
   if (!s->brief) mrt_spare_arenas(s->ctx, -1);
   s->bytes = 0;

@@ -12,7 +12,11 @@ size_t mrt_round_up(const mrt_context *ctx, size_t nbytes) {
   return (nbytes + align - 1) / align * align;
 }
 
-void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
+/* One of the ways in which the device gives bytes. */
+typedef void *(*giver)(const mrt_device *device, size_t nbytes);
+
+static void *get_bytes(mrt_context *ctx, giver give, size_t nbytes,
+                       size_t *rounded) {
   *rounded = mrt_round_up(ctx, nbytes);
   if (ctx->memory.limit && *rounded > ctx->memory.limit - ctx->memory.now)
     return NULL;
@@ -24,10 +28,10 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   }
   void *data = mrt_heap_get(ctx, *rounded);
   if (!data) data = mrt_spare_get(ctx, *rounded);
-  if (!data) data = ctx->device.alloc(&ctx->device, *rounded);
+  if (!data) data = give(&ctx->device, *rounded);
   if (!data && (ctx->spare.count || ctx->spare.little.bytes)) {
     mrt_spare_trim(ctx, 0);
-    data = ctx->device.alloc(&ctx->device, *rounded);
+    data = give(&ctx->device, *rounded);
   }
   if (!data) return NULL;
   ctx->memory.now += *rounded;
@@ -37,6 +41,15 @@ void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
   return data;
 }
 
+void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded) {
+  return get_bytes(ctx, ctx->device.alloc, nbytes, rounded);
+}
+
+void *mrt_device_reserve(mrt_context *ctx, size_t nbytes, size_t *rounded) {
+  const mrt_device *d = &ctx->device;
+  return get_bytes(ctx, d->reserve ? d->reserve : d->alloc, nbytes, rounded);
+}
+
 void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
   if (!data) return;
   if (!mrt_heap_give(ctx, data, rounded) && !mrt_spare_give(ctx, data, rounded))
@@ -44,10 +57,11 @@ void mrt_device_free(mrt_context *ctx, void *data, size_t rounded) {
   ctx->memory.now -= rounded;
 }
 
-mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
+static mrt_status new_storage(mrt_context *ctx, giver give, size_t nbytes,
+                              mrt_storage **out) {
   mrt_storage *s = mrt_pool_calloc(&ctx->objects, ctx->allocator, sizeof *s);
   if (!s) return mrt_nomem(&ctx->error);
-  s->data = mrt_device_alloc(ctx, nbytes, &s->nbytes);
+  s->data = get_bytes(ctx, give, nbytes, &s->nbytes);
   if (!s->data) {
     mrt_pool_release(&ctx->objects, ctx->allocator, s, sizeof *s);
     MRT_TRY(mrt_device_works(&ctx->device, &ctx->error)); /* not full: failed */
@@ -63,6 +77,33 @@ mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
   mrt_context_ref(ctx);
   *out = s;
   return MRT_OK;
+}
+
+mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out) {
+  return new_storage(ctx, ctx->device.alloc, nbytes, out);
+}
+
+/* Bytes.  Of less the copy takes no longer than to have it apart. */
+enum { WORTH_APART = 1 << 20 };
+
+mrt_status mrt_storage_new_apart(mrt_context *ctx, size_t nbytes,
+                                 mrt_storage **out) {
+  const mrt_remote *remote = ctx->device.remote;
+  if (!remote || !remote->alloc_apart || nbytes < WORTH_APART)
+    return mrt_storage_new(ctx, nbytes, out);
+  MRT_TRY(new_storage(ctx, remote->alloc_apart, nbytes, out));
+  (*out)->apart = true;
+  return MRT_OK;
+}
+
+mrt_status mrt_storage_write(mrt_storage *s, const void *data, size_t nbytes) {
+  mrt_context *ctx = s->ctx;
+  const mrt_device *d = &ctx->device;
+  bool apart = s->apart;
+  s->apart = false;
+  s->fence = 0;
+  return apart ? d->remote->write_apart(d, s->data, data, nbytes, &ctx->error)
+               : mrt_device_write(d, s->data, data, nbytes, &ctx->error);
 }
 
 void mrt_storage_ref(mrt_storage *s) { s->refs++; }
@@ -90,9 +131,7 @@ mrt_status mrt_storage_fill_begin(mrt_storage *s) { return make_host(s); }
 mrt_status mrt_storage_fill_end(mrt_storage *s) {
   mrt_context *ctx = s->ctx;
   if (!ctx->device.remote) return MRT_OK;
-  mrt_status status =
-      mrt_device_write(&ctx->device, s->data, s->host, s->nbytes, &ctx->error);
-  s->fence = 0;
+  mrt_status status = mrt_storage_write(s, s->host, s->nbytes);
   mrt_storage_drop_host(s);
   return status;
 }

@@ -38,6 +38,7 @@ typedef struct mrt_storage {
   void *host;    /* its bytes where we can read them, if somebody looks */
   size_t nbytes; /* requested: a multiple of the device's alignment */
   struct mrt_swap_location *location; /* in the swap tier; NULL: none */
+  bool apart;  /* as mrt_storage_new_apart made it: nobody has written there */
   bool placed; /* a plan has its address: moves rises when that changes */
   /* On a device that queues: its bytes are there once this fence is passed, and
    * what was queued since does not write them; 0: not known. */
@@ -47,10 +48,18 @@ typedef struct mrt_storage {
 /* Bytes from the device, counted; NULL past the limit or when there are none.
  * nbytes is rounded up to the alignment; *rounded tells to what. */
 void *mrt_device_alloc(mrt_context *ctx, size_t nbytes, size_t *rounded);
+/* The same, of an arena. */
+void *mrt_device_reserve(mrt_context *ctx, size_t nbytes, size_t *rounded);
 void mrt_device_free(mrt_context *ctx, void *data, size_t rounded);
 size_t mrt_round_up(const mrt_context *ctx, size_t nbytes);
 
 mrt_status mrt_storage_new(mrt_context *ctx, size_t nbytes, mrt_storage **out);
+/* For bytes of the host, which come there before anything is queued that uses
+ * it: the first mrt_storage_write, or fill, of many need not come after what is
+ * queued now. */
+mrt_status mrt_storage_new_apart(mrt_context *ctx, size_t nbytes,
+                                 mrt_storage **out);
+mrt_status mrt_storage_write(mrt_storage *s, const void *data, size_t nbytes);
 void mrt_storage_ref(mrt_storage *s);
 void mrt_storage_unref(mrt_storage *s); /* NULL is fine */
 /* Its bytes to s->host, until drop_host. */

@@ -256,11 +256,10 @@ MRT_API mrt_status mrt_tensor_from(mrt_context *ctx, const mrt_type *type,
                                    const void *data, mrt_tensor **out) {
   MRT_TRY(mrt_type_check(type, "tensor", &ctx->error));
   mrt_storage *s;
-  MRT_TRY(mrt_storage_new(ctx, mrt_type_bytes(type), &s));
+  MRT_TRY(mrt_storage_new_apart(ctx, mrt_type_bytes(type), &s));
   mrt_tensor *t = mrt_tensor_new(ctx, type);
   if (!t) return mrt_storage_unref(s), mrt_nomem(&ctx->error);
-  mrt_status status = mrt_device_write(&ctx->device, s->data, data,
-                                       mrt_type_bytes(type), &ctx->error);
+  mrt_status status = mrt_storage_write(s, data, mrt_type_bytes(type));
   t->storage = s, t->handles = 1;
   if (status) return mrt_tensor_unref(t), status;
   *out = t;
@@ -300,9 +299,7 @@ MRT_API const void *mrt_tensor_data(const mrt_tensor *t) {
 }
 
 MRT_API mrt_status mrt_tensor_write(mrt_tensor *t, const void *data) {
-  t->storage->fence = 0;
-  return mrt_device_write(&t->ctx->device, t->storage->data, data,
-                          mrt_type_bytes(&t->type), &t->ctx->error);
+  return mrt_storage_write(t->storage, data, mrt_type_bytes(&t->type));
 }
 
 MRT_API void mrt_tensor_leave(mrt_tensor *t) {

@@ -1,8 +1,8 @@
 /* cuda.h -- what the C files of the CUDA device share
  *
- * One context of the library is one device with up to five streams: kernels,
- * results that are read, copies out, copies in, collectives beside.  Each
- * mrt_device has its own.
+ * One context of the library is one device with up to six streams: kernels,
+ * results that are read, uploads, copies out, copies in, collectives beside.
+ * Each mrt_device has its own.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_CUDA_H
@@ -24,7 +24,7 @@ enum {
   MRT_CUDA_SMALL = 64 /* bytes that are written by a kernel's arguments */
 };
 
-/* Memory that was had by itself, not from the pool. */
+/* Memory that was had by itself, not from the pool: an arena. */
 typedef struct mrt_cuda_block {
   void *data;
   size_t nbytes;
@@ -52,12 +52,15 @@ typedef struct mrt_cuda {
   struct mrt_dnns *dnn;              /* dnn/dnn.c; NULL: not used */
   struct mrt_cuda_comm *comms;       /* comm/comm.c: of communicators in use */
   cudaStream_t beside;               /* of lazy collectives, by NCCL */
-  cudaEvent_t fork; /* they begin after what is in the queue now */
+  cudaEvent_t fork;        /* they begin after what is in the queue now */
   struct mrt_cuda_meeting *under_way; /* of these: nobody has waited for them */
   uint64_t lost;                 /* bits of those that have failed; atomic */
   uint64_t needs[MRT_CUDA_RUNS]; /* communicators, of each run's words */
-  int watched;                   /* communicators that compute by NCCL */
-  int stuck;                     /* NCCL does not let go of the queue; atomic */
+  int watched;        /* communicators that compute by NCCL */
+  int stuck;          /* NCCL does not let go of the queue; atomic */
+  cudaMemPool_t pool; /* of tensors */
+  struct mrt_cuda_uploads *uploads; /* runtime/upload.c; NULL: not yet */
+  bool no_uploads;                  /* they cannot be had */
   mrt_cuda_block *blocks;
   int block_count, block_room;
   int sms, arch; /* arch: 90 for sm_90 */
@@ -88,6 +91,17 @@ mrt_status mrt_cuda_check(mrt_cuda *c, cudaError_t code, mrt_error *e);
 /* Until all that was given to the stream is done. */
 cudaError_t mrt_cuda_wait(const mrt_cuda *c, cudaStream_t stream);
 cudaError_t mrt_cuda_wait_event(const mrt_cuda *c, cudaEvent_t event);
+
+/* memory.c: the pool of tensors, in the order of the stream; NULL: there is no
+ * more, or the device has failed. */
+cudaError_t mrt_cuda_open_pool(mrt_cuda *c);
+void *mrt_cuda_from_pool(mrt_cuda *c, size_t nbytes, cudaStream_t stream);
+
+/* upload.c: of mrt_remote. */
+void *mrt_cuda_alloc_apart(const mrt_device *device, size_t nbytes);
+mrt_status mrt_cuda_write_apart(const mrt_device *device, void *to,
+                                const void *from, size_t nbytes, mrt_error *e);
+void mrt_cuda_close_uploads(mrt_cuda *c);
 
 /* The parts of a device: switches.c, memory.c, device.c, swap_tier.c, table.c,
  * declared_profile.c. */

@@ -45,8 +45,8 @@ static mrt_status wait_fence(const mrt_device *device, uint64_t fence,
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* A batch goes by pinned memory, so that the host need not wait for the step
- * that is running. */
+/* By way of pinned memory, so that a few of them need not wait for the step that
+ * is running; what is large and new goes beside it (upload.c). */
 static mrt_status put_staged(mrt_cuda *c, char *to, const char *from,
                              size_t nbytes, mrt_error *e) {
   while (nbytes > 0) {
@@ -70,12 +70,7 @@ static mrt_status put(const mrt_device *device, void *to, const void *from,
     if (nbytes) mrt_cuda_put_small(to, from, nbytes, c->queue);
     return mrt_cuda_check(c, cudaGetLastError(), e);
   }
-  if (nbytes <= (size_t)MRT_CUDA_STAGES * MRT_CUDA_STAGED)
-    return put_staged(c, to, from, nbytes, e);
-  MRT_CUDA_TRY(
-      c, cudaMemcpyAsync(to, from, nbytes, cudaMemcpyHostToDevice, c->queue),
-      e);
-  return mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), e);
+  return put_staged(c, to, from, nbytes, e);
 }
 
 static mrt_status get(const mrt_device *device, void *to, const void *from,
@@ -268,6 +263,8 @@ static const mrt_remote remote = {
   .read = get,
   .copy = copy,
   .fill = fill,
+  .alloc_apart = mrt_cuda_alloc_apart,
+  .write_apart = mrt_cuda_write_apart,
 };
 
 #define STEP_BY_STEP                                                           \

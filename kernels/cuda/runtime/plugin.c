@@ -26,6 +26,7 @@ static void close_device(mrt_device *device) {
   if (c->beside) cudaStreamDestroy(c->beside);
   if (c->fork) cudaEventDestroy(c->fork);
   mrt_dnn_close(c); /* its handle has the stream */
+  mrt_cuda_close_uploads(c);
   if (c->queue) cudaStreamDestroy(c->queue);
   if (c->reads) cudaStreamDestroy(c->reads);
   for (int i = 0; i < MRT_CUDA_FENCES; i++)
@@ -39,16 +40,6 @@ static void close_device(mrt_device *device) {
   free(c->blocks);
   free(c);
   device->state = NULL;
-}
-
-/* Freed blocks of the pool stay with it, up to what a step's results take. */
-static cudaError_t keep_pool(int index) {
-  enum { KEPT = 64 << 20 };
-  cudaMemPool_t pool;
-  uint64_t bytes = KEPT;
-  cudaError_t code = cudaDeviceGetDefaultMemPool(&pool, index);
-  if (code != cudaSuccess) return code;
-  return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes);
 }
 
 static cudaError_t start_streams(mrt_cuda *c) {
@@ -72,7 +63,7 @@ static cudaError_t start(mrt_cuda *c) {
   cudaError_t code = cudaSetDevice(c->index);
   if (!code) code = cudaMemGetInfo(&before, &total);
   if (!code) code = start_streams(c);
-  if (!code) code = keep_pool(c->index);
+  if (!code) code = mrt_cuda_open_pool(c);
   if (!code) code = cudaMalloc((void **)&c->words, words);
   if (!code)
     code = cudaHostAlloc((void **)&c->seen, words, cudaHostAllocMapped);
@@ -89,7 +80,6 @@ static void describe(mrt_device *d, mrt_cuda *c,
   int runtime = 0, driver = 0;
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
-  c->capacity = p->totalGlobalMem;
   c->sms = p->multiProcessorCount;
   snprintf(c->isa, sizeof c->isa, "sm_%d%d", p->major, p->minor);
   int lt = (int)mrt_lt_version();
@@ -121,10 +111,10 @@ static void describe(mrt_device *d, mrt_cuda *c,
 __attribute__((visibility("default")))
 #endif
 mrt_status
-mrt_plugin_open_5(const mrt_plugin_core *core, int index, mrt_device *device,
+mrt_plugin_open_6(const mrt_plugin_core *core, int index, mrt_device *device,
                   mrt_error *e);
 
-mrt_status mrt_plugin_open_5(const mrt_plugin_core *core, int index,
+mrt_status mrt_plugin_open_6(const mrt_plugin_core *core, int index,
                              mrt_device *device, mrt_error *e) {
   int count = 0;
   struct cudaDeviceProp p = { 0 };
@@ -146,6 +136,7 @@ mrt_status mrt_plugin_open_5(const mrt_plugin_core *core, int index,
   mrt_cuda_read_switches(c);
   code = cudaGetDeviceProperties(&p, index);
   c->arch = 10 * p.major + p.minor; /* libraries are opened by it */
+  c->capacity = p.totalGlobalMem;   /* and the pool by that */
   if (!code) code = start(c);
   describe(device, c, &p);
   device->count = count;

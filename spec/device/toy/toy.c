@@ -134,9 +134,9 @@ static const mrt_remote remote = {
 
 /* ---- opening ------------------------------------------------------------- */
 
-__attribute__((visibility("default"))) mrt_plugin_open mrt_plugin_open_5;
+__attribute__((visibility("default"))) mrt_plugin_open mrt_plugin_open_6;
 
-mrt_status mrt_plugin_open_5(const mrt_plugin_core *core, int index,
+mrt_status mrt_plugin_open_6(const mrt_plugin_core *core, int index,
                              mrt_device *device, mrt_error *e) {
   fail = core->fail;
   if (strcmp(core->ops, mrt_op_names) != 0)

@@ -132,6 +132,7 @@ void mrt_emulate_reset(void) {
   inside call;
   forget_captures();
   forget_streams();
+  forget_freed();
   last = broke = cudaSuccess;
   message[0] = 0;
   fails_in = 0;

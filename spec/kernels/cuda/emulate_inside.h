@@ -51,6 +51,7 @@ uint64_t chance(uint64_t n);
 void open_memory();
 void close_memory();
 void forget_memory();
+void forget_freed();
 
 /* ---- a kernel's threads (emulate_block.cc) ------------------------------- */
 
@@ -112,6 +113,13 @@ void finish(cudaStream_t stream);
 void finish_all();
 void finish_blocking();
 void forget_streams();
+/* While one lives, what is done is what the host waits for in that call, which is
+ * counted, as "cudaFree waited", unless it is copies only. */
+struct waiting {
+  explicit waiting(const char *name);
+  ~waiting();
+  waiting(const waiting &) = delete;
+};
 
 /* ---- capture (emulate_graph.cc) ------------------------------------------ */
 

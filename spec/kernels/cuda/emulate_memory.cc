@@ -4,7 +4,10 @@
  * it by a pointer is stopped there.  What the device touches is opened as it is
  * touched, so that the rest costs nothing.  An allocation ends where a page
  * does, with a page that nobody may touch behind it; under the address sanitizer
- * the memory is the heap's and guarded to the byte.  Fresh memory is NaN.
+ * the memory is the heap's and guarded to the byte.  Fresh memory is NaN, that of
+ * the pool from when its stream comes to the allocation: who uses it before,
+ * because a wait was forgotten, loses what he wrote.  It is given back when the
+ * stream comes to that.
  *
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
@@ -22,6 +25,8 @@ struct block {
   size_t size;     /* as asked for */
   char *map;       /* NULL: from the heap */
   size_t map_size; /* without the guards */
+  bool pooled;     /* from the pool, */
+  bool freed;      /* and given back: not to be named in a call any more */
 };
 typedef std::map<char *, block> blocks;
 
@@ -42,7 +47,7 @@ bool within(const blocks &all, const void *p, size_t n, bool *fits) {
   if (b == all.begin()) return false;
   --b;
   size_t at = (size_t)((char *)p - b->first);
-  if (at >= b->second.size) return false;
+  if (at >= b->second.size || b->second.freed) return false;
   *fits = n <= b->second.size - at;
   return true;
 }
@@ -117,13 +122,12 @@ void forget_memory() {
   used = 0;
 }
 
-cudaError_t cudaMalloc(void **data, size_t nbytes) {
-  inside call;
+static cudaError_t allocate(void **data, size_t nbytes, bool pooled) {
   *data = NULL;
   if (cudaError_t e = working()) return said(e);
   if (is_capturing_strictly()) return said(refuse_capture(NULL));
   if (nbytes == 0) return cudaSuccess;
-  block b = { nbytes, NULL, 0 };
+  block b = { nbytes, NULL, 0, pooled, false };
   size_t size = up(nbytes, 2 * ALIGN);
   if (size < nbytes || size > total() - used)
     return said(cudaErrorMemoryAllocation);
@@ -137,38 +141,63 @@ cudaError_t cudaMalloc(void **data, size_t nbytes) {
   return cudaSuccess;
 }
 
+static void give_back(blocks::iterator b) {
+  used -= up(b->second.size, 2 * ALIGN);
+  release(b->first, b->second);
+  device.erase(b);
+}
+
+/* What its stream has not come to, and will not. */
+void forget_freed() {
+  for (blocks::iterator b = device.begin(), next; b != device.end(); b = next) {
+    next = std::next(b);
+    if (b->second.freed) give_back(b);
+  }
+}
+
+cudaError_t cudaMalloc(void **data, size_t nbytes) {
+  inside call;
+  count("cudaMalloc");
+  return allocate(data, nbytes, false);
+}
+
+/* Waits for all that the device does. */
 cudaError_t cudaFree(void *data) {
   inside call;
   if (!data) return cudaSuccess;
   if (is_capturing_strictly()) return said(refuse_capture(NULL));
   blocks::iterator b = device.find((char *)data);
-  if (b == device.end()) return said(cudaErrorInvalidValue);
+  if (b == device.end() || b->second.freed) return said(cudaErrorInvalidValue);
+  waiting for_all("cudaFree");
+  count("cudaFree");
   finish_all();
-  used -= up(b->second.size, 2 * ALIGN);
-  release(b->first, b->second);
-  device.erase(b);
+  give_back(b);
   return said(cudaSuccess);
 }
 
-/* Nothing to wait for; what reads the block before it is freed has been queued
- * before. */
 cudaError_t cudaMallocAsync(void **data, size_t nbytes, cudaStream_t stream) {
   inside call;
-  (void)stream;
-  return cudaMalloc(data, nbytes);
+  if (cudaError_t e = allocate(data, nbytes, true)) return e;
+  char *p = (char *)*data;
+  return said(give(stream, { "allocate", true, [=] { memset(p, 0xff, nbytes); },
+                             NULL, NULL }));
+}
+cudaError_t cudaMallocFromPoolAsync(void **data, size_t nbytes,
+                                    cudaMemPool_t pool, cudaStream_t stream) {
+  (void)pool;
+  return cudaMallocAsync(data, nbytes, stream);
 }
 cudaError_t cudaFreeAsync(void *data, cudaStream_t stream) {
   inside call;
   if (!data) return cudaSuccess;
   blocks::iterator b = device.find((char *)data);
-  if (b == device.end()) return said(cudaErrorInvalidValue);
+  if (b == device.end() || b->second.freed) return said(cudaErrorInvalidValue);
   if (is_capturing(stream_or_default(stream)))
     return said(refuse_capture(stream));
-  finish(stream_or_default(stream));
-  used -= up(b->second.size, 2 * ALIGN);
-  release(b->first, b->second);
-  device.erase(b);
-  return said(cudaSuccess);
+  b->second.freed = true;
+  return said(give(stream, { "free", true,
+                             [data] { give_back(device.find((char *)data)); },
+                             NULL, NULL }));
 }
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int number) {
   (void)number;
@@ -178,6 +207,24 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int number) {
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
                                     cudaMemPoolAttr attribute, void *value) {
   (void)pool, (void)attribute, (void)value;
+  return cudaSuccess;
+}
+
+/* Bytes that are not given back yet, and those of them that somebody has. */
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool,
+                                    cudaMemPoolAttr attribute, void *value) {
+  inside call;
+  uint64_t bytes = 0;
+  (void)pool;
+  for (const auto &b : device)
+    if (b.second.pooled &&
+        (attribute == cudaMemPoolAttrReservedMemCurrent || !b.second.freed))
+      bytes += up(b.second.size, 2 * ALIGN);
+  *(uint64_t *)value = bytes;
+  return said(cudaSuccess);
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t kept) {
+  (void)pool, (void)kept;
   return cudaSuccess;
 }
 
@@ -192,7 +239,7 @@ cudaError_t cudaHostAlloc(void **data, size_t nbytes, unsigned flags) {
     return said(cudaErrorMemoryAllocation);
   }
   memset(*data, 0xff, nbytes);
-  pinned[(char *)*data] = { nbytes, NULL, 0 };
+  pinned[(char *)*data] = { nbytes, NULL, 0, false, false };
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void **data, size_t nbytes) {
@@ -217,7 +264,7 @@ cudaError_t cudaHostRegister(void *data, size_t nbytes, unsigned flags) {
   if (is_capturing_strictly()) return said(refuse_capture(NULL));
   if (!data || !nbytes || within(pinned, data, nbytes, &fits))
     return said(cudaErrorInvalidValue);
-  pinned[(char *)data] = { nbytes, (char *)data, nbytes };
+  pinned[(char *)data] = { nbytes, (char *)data, nbytes, false, false };
   return said(cudaSuccess);
 }
 cudaError_t cudaHostUnregister(void *data) {

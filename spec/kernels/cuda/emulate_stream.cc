@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <string>
 
 struct CUevent_st {
   bool timed;
@@ -24,6 +25,7 @@ CUstream_st standard = { {}, true, NULL, {} };
 std::vector<cudaStream_t> streams = { &standard };
 std::map<const void *, int> shared_most; /* of kernels that asked for more */
 bool nested; /* work that is done already while other work is waited for */
+const char *waits; /* the call in which the host does */
 
 double now() {
   struct timespec t;
@@ -43,6 +45,10 @@ void step(cudaStream_t s) {
   work w = std::move(s->queue.front());
   s->queue.pop_front();
   if (w.run && !is_broken()) {
+    if (waits && !nested && !w.copies) {
+      count((std::string(waits) + " waited").c_str());
+      waits = NULL;
+    }
     open_memory();
     w.run();
   }
@@ -75,6 +81,9 @@ void reach(const mark_ref &m) {
 }
 
 } // namespace
+
+waiting::waiting(const char *name) { waits = name; }
+waiting::~waiting() { waits = NULL; }
 
 cudaStream_t stream_or_default(cudaStream_t stream) {
   return stream ? stream : &standard;
@@ -217,6 +226,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (cudaError_t e = working()) return said(e);
   if (!is_known(s)) return said(cudaErrorInvalidResourceHandle);
   if (is_capturing(s)) return said(refuse_capture(s));
+  waiting for_it("cudaStreamSynchronize");
   finish(s);
   return said(cudaSuccess);
 }
@@ -296,6 +306,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (cudaError_t e = working()) return said(e);
   if (!event) return said(cudaErrorInvalidResourceHandle);
   if (event->recording) return said(cudaErrorCapturedEvent);
+  waiting for_it("cudaEventSynchronize");
   if (event->at) reach(event->at);
   return said(cudaSuccess);
 }

@@ -103,7 +103,14 @@ enum {
   cudaHostRegisterDefault = 0
 };
 
-enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+enum cudaMemPoolAttr {
+  cudaMemPoolReuseFollowEventDependencies = 1,
+  cudaMemPoolReuseAllowOpportunistic = 2,
+  cudaMemPoolReuseAllowInternalDependencies = 3,
+  cudaMemPoolAttrReleaseThreshold = 4,
+  cudaMemPoolAttrReservedMemCurrent = 5,
+  cudaMemPoolAttrUsedMemCurrent = 7
+};
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 
 struct cudaDeviceProp {
@@ -138,11 +145,17 @@ cudaError_t cudaFuncSetAttribute(const void *kernel,
 cudaError_t cudaMalloc(void **data, size_t nbytes);
 cudaError_t cudaFree(void *data);
 cudaError_t cudaMallocAsync(void **data, size_t nbytes, cudaStream_t stream);
+cudaError_t cudaMallocFromPoolAsync(void **data, size_t nbytes,
+                                    cudaMemPool_t pool, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *data, cudaStream_t stream);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,
                                     enum cudaMemPoolAttr attribute,
                                     void *value);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool,
+                                    enum cudaMemPoolAttr attribute,
+                                    void *value);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t kept);
 cudaError_t cudaMallocHost(void **data, size_t nbytes);
 cudaError_t cudaHostAlloc(void **data, size_t nbytes, unsigned flags);
 cudaError_t cudaFreeHost(void *data);
