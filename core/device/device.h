@@ -145,6 +145,9 @@ struct mrt_queue {
                          mrt_error *e);
   mrt_status (*replay)(const mrt_device *device, void *recording, mrt_error *e);
   void (*forget)(const mrt_device *device, void *recording);
+  /* A recording with collectives of this communicator is a collective of its
+   * ranks itself (run/record.c); the same on all.  NULL: it is not. */
+  bool (*together)(const mrt_device *device, const mrt_communicator *comm);
 };
 
 /* The device's i-th swap tier, quickest first; how many there are. */

@@ -36,7 +36,7 @@ typedef struct digest {
 } digest;
 
 typedef struct collective_line {
-  char s[256];
+  char s[320];
 } collective_line;
 
 typedef struct words {
@@ -89,14 +89,45 @@ static const mrt_tensor *bucket_of(const mrt_node *n) {
   return variable && v->tensor->variable->number ? v->tensor : NULL;
 }
 
+/* Devices queue collectives in the order of the steps, and where communicators
+ * have the same ranks that must be one order.  So of a communicator that all
+ * ranks have the list says in each place which of these came before it.  Its
+ * step; -1: none, or it is no such communicator. */
+static int step_before(const mrt_plan *plan, int i) {
+  int ranks = mrt_communicators_owner(plan->ctx)->ranks.most;
+  const mrt_collective_options *o = options_of(plan, i);
+  if (o->size != ranks) return -1;
+  while (--i >= 0)
+    if ((o = options_of(plan, i)) && o->size == ranks) break;
+  return i;
+}
+
+/* The how manieth of them its communicator is, from 1 on, which is alike on all
+ * ranks; 0: none. */
+static int64_t came_before(const mrt_plan *plan, int i) {
+  const mrt_ranks *all = &mrt_communicators_owner(plan->ctx)->ranks;
+  int64_t order = 0;
+  if ((i = step_before(plan, i)) < 0) return 0;
+  for (int64_t n = 0; n <= options_of(plan, i)->comm; n++) {
+    const mrt_communicator *comm = all->communicators[n];
+    order += comm && comm->size == all->most;
+  }
+  return order;
+}
+
 /* Of the list up to step i, from that of what is before.  Never 0. */
 static uint64_t hash_step(uint64_t hash, const mrt_plan *plan, int i) {
   const mrt_node *n = plan->steps[i].node;
   const mrt_collective_options *o = n->options;
   const mrt_type *x = &n->in[0]->type;
   const mrt_tensor *bucket = bucket_of(n);
-  int64_t words[5] = { o->op, o->peer, x->dtype, x->rank,
-                       bucket ? bucket->variable->number : 0 };
+  int64_t words[] = { o->op,
+                      o->peer,
+                      x->dtype,
+                      x->rank,
+                      bucket ? bucket->variable->number : 0,
+                      o->lazy,
+                      came_before(plan, i) };
   hash = mrt_hash(hash, n->op->name, strlen(n->op->name) + 1);
   hash = mrt_hash(hash, words, sizeof words);
   hash = mrt_hash(hash, x->dims, (size_t)x->rank * sizeof *x->dims);
@@ -157,6 +188,15 @@ static words describe_bucket(const mrt_node *n) {
   return l;
 }
 
+/* Where another communicator's came before it. */
+static words describe_before(const comparing *c, int i) {
+  words l = { "" };
+  int before = step_before(c->plan, i);
+  if (before >= 0 && options_of(c->plan, before)->comm != c->number)
+    snprintf(l.s, sizeof l.s, ", after one of another communicator");
+  return l;
+}
+
 /* Of the end of a long name, which says more. */
 static const char *short_name(const char *file) {
   size_t n = strlen(file), most = 50;
@@ -171,9 +211,10 @@ static collective_line describe(const comparing *c, int index, int64_t count) {
   if (index >= count) return l;
   for (int k = 0; k < index; k++) i = next_step(plan, i + 1, c->number);
   const mrt_node *n = plan->steps[i].node;
-  snprintf(l.s, sizeof l.s, "%s%.40s %.60s%.80s (%s:%d)", n->op->name,
+  snprintf(l.s, sizeof l.s, "%s%.40s %.60s%.80s%.40s (%.50s:%d)", n->op->name,
            describe_options(n).s, mrt_show(&n->in[0]->type).s,
-           describe_bucket(n).s, short_name(n->origin.file), n->origin.line);
+           describe_bucket(n).s, describe_before(c, i).s,
+           short_name(n->origin.file), n->origin.line);
   return l;
 }
 
@@ -225,7 +266,9 @@ static mrt_status compare(comparing *c) {
   mrt_context *ctx = c->plan->ctx;
   digest own = digest_of(c);
   own.script = mrt_communicators_owner(ctx)->ranks.script;
-  if (mrt_checked_has(ctx, c->number, own.hash)) return MRT_OK;
+  mrt_runner *r = c->plan->runner;
+  if (!r->list_hash) r->list_comm = c->number, r->list_hash = own.hash;
+  if (mrt_checked_find(ctx, c->number, own.hash)) return MRT_OK;
   MRT_TRY(mrt_checked_room(ctx));
   const digest *all = exchange(c, &own, sizeof own);
   if (!all) return ctx->error.status;
@@ -256,6 +299,63 @@ mrt_status mrt_plan_check_collectives(const mrt_plan *plan) {
   mrt_status s = compare_all(&c);
   mrt_arena_free(&c.arena);
   plan->runner->agreed = s == MRT_OK;
+  if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
+  return s;
+}
+
+/* ---- recordings ---------------------------------------------------------- */
+
+/* Has it a communicator whose ranks record together? */
+bool mrt_plan_asks_ranks(const mrt_plan *plan) {
+  const mrt_device *d = &plan->ctx->device;
+  if (!plan->runner->list_hash || !d->queue->together) return false;
+  for (int64_t n = next_number(plan, -1); n >= 0; n = next_number(plan, n)) {
+    const mrt_communicator *comm = plan->runner->run.communicators[n];
+    if (comm && d->queue->together(d, comm)) return true;
+  }
+  return false;
+}
+
+/* Runs between two turns, but for the first ones: a recording that is lost is
+ * made again by then, and ranks seldom wait for each other here. */
+enum { TURNS_APART = 64 };
+
+uint64_t mrt_plan_ranks_turn(const mrt_plan *plan) {
+  const mrt_runner *r = plan->runner;
+  if (!r->list_hash) return 0;
+  struct mrt_checked *list =
+      mrt_checked_find(plan->ctx, r->list_comm, r->list_hash);
+  uint64_t n = list ? ++list->runs : 0;
+  bool due = n < TURNS_APART ? n > 1 && !(n & (n - 1)) : !(n % TURNS_APART);
+  return due && mrt_plan_asks_ranks(plan) ? n : 0;
+}
+
+/* Ranks were not to be asked in the run that this is. */
+static mrt_status tell_unasked(const comparing *c) {
+  mrt_error *e = &c->plan->ctx->error, told = *e;
+  const mrt_node *n = c->plan->steps[c->first].node;
+  return mrt_fail(e, told.status, "%s (%s:%d): %s", n->label, n->origin.file,
+                  n->origin.line, told.message);
+}
+
+mrt_status mrt_plan_ask_ranks(const mrt_plan *plan, uint64_t *word) {
+  mrt_context *ctx = plan->ctx;
+  const mrt_device *d = &ctx->device;
+  mrt_status s = MRT_OK;
+  comparing c = { .plan = plan };
+  mrt_arena_init(&c.arena, ctx->allocator);
+  for (c.number = next_number(plan, -1); c.number >= 0 && !s;
+       c.number = next_number(plan, c.number)) {
+    c.comm = plan->runner->run.communicators[c.number];
+    c.first = next_step(plan, 0, c.number);
+    if (!c.comm || !d->queue->together(d, c.comm)) continue;
+    uint64_t own = *word;
+    const uint64_t *all = exchange(&c, &own, sizeof own);
+    if (!all) s = tell_unasked(&c);
+    for (int r = 0; !s && r < c.comm->size; r++)
+      *word = !all[r] || !*word ? 0 : all[r] == *word ? *word : 1;
+  }
+  mrt_arena_free(&c.arena);
   if (s == MRT_EINTERRUPT) mrt_interrupt_clear(ctx);
   return s;
 }

@@ -129,20 +129,20 @@ static mrt_status walk(const mrt_plan *plan) {
   return plan->runner->run.fault ? mrt_plan_fault(plan) : MRT_OK;
 }
 
-/* The first run is queued as it is: kernels are loaded at their first launch.
- * What looks at single steps takes them one by one. */
+/* What looks at single steps takes them one by one. */
 static mrt_status walk_queued(const mrt_plan *plan, mrt_tensor *const *in) {
   bool looks = plan->ctx->poison || plan->options.trap || plan->runner->times;
   bool updates = plan->first_update < plan->step_count;
   MRT_TRY(mrt_remote_begin(plan));
   plan->runner->milestones = !looks;
-  mrt_status s = mrt_plan_fill_slots(plan, in);
+  mrt_status s = mrt_record_with_ranks(plan, looks);
+  if (!s) s = mrt_plan_fill_slots(plan, in);
   if (!s && looks) {
     s = walk(plan);
   } else if (!s) {
     s = may_stop(plan, updates ? plan->first_update : -1);
     if (s) mrt_plan_abandon(plan, 0);
-    if (!s) s = plan->runner->loaded ? mrt_replay(plan) : mrt_queue_all(plan);
+    if (!s) s = mrt_replay(plan);
     if (!s)
       plan->runner->runs++, plan->ctx->steps += (uint64_t)plan->step_count;
     plan->runner->loaded |= !s;

@@ -11,6 +11,8 @@
 #include "run/space.h"
 #include "tensor/swap_tier.h"
 
+#include <stdio.h>
+
 /* Where a fixed place begins: an address, or an offset in the swap tier. */
 static uintptr_t begin_of(const mrt_plan *plan, const mrt_address *p) {
   bool leaf = p->where == MRT_IN_VARIABLE || p->where == MRT_IN_SWAP_LOCATION;

@@ -3,24 +3,19 @@
  * A run is queued and left; the host goes on.  An index out of range makes the
  * updates that follow do nothing, and is told when somebody next waits for the
  * device, or runs the plan again.  Each run ends with a fence, so that its
- * results are read while the next one is computed.  At its second run a plan is
- * recorded as one launch, for all runs after it: its inputs are copied to
- * slots first, its results lie where they always do (prepare.c).
+ * results are read while the next one is computed.  How a run becomes one launch
+ * is in record.c.
  *
  *   in_flight  plans whose last run may not have ended
  *
  * Invariants
  *   - a plan is in flight from the end of its queueing until somebody has
  *     waited for the device and told what the run has met;
- *   - a recording is forgotten when something it uses has moved;
- *   - a plan that could not be recorded is queued step by step, each time;
  *   - when the device has failed, what plans in flight update is torn
  *     (specs of devices that queue).
  *
  * SPDX-License-Identifier: MIT */
 #include "run/remote.h"
-
-#include <stdio.h>
 
 static const mrt_queue *queue_of(const mrt_plan *plan) {
   return plan->ctx->device.queue;
@@ -174,69 +169,4 @@ void mrt_remote_leave(const mrt_plan *plan) {
   leave_in_flight(plan);
   mrt_replay_forget(plan);
   if (r->run.words) q->leave(&ctx->device, &r->run);
-}
-
-/* ---- recordings ---------------------------------------------------------- */
-
-void mrt_replay_forget(const mrt_plan *plan) {
-  mrt_runner *r = plan->runner;
-  if (r->recording) queue_of(plan)->forget(&plan->ctx->device, r->recording);
-  r->recording = NULL;
-}
-
-/* What the host computes is in no recording, nor what it copies to a file. */
-static bool may_record(const mrt_plan *plan) {
-  bool all = plan->runner->records && !plan->runner->unrecorded;
-  for (int i = 0; i < plan->graph.transfer_count && all; i++)
-    all = plan->runner->slots[plan->transfers[i].tier] == 0;
-  for (int i = 0; i < plan->step_count && all; i++)
-    all = !plan->steps[i].hosted;
-  return all;
-}
-
-/* Of the first plan the user is told why. */
-static void give_up(const mrt_plan *plan) {
-  mrt_context *ctx = plan->ctx;
-  const char *name = plan->options.name ? plan->options.name : "a plan";
-  plan->runner->unrecorded = true;
-  if (ctx->unrecorded++) return;
-  snprintf(ctx->notice, sizeof ctx->notice,
-           "%.60s is queued step by step in each run, with the same results, "
-           "since its steps cannot be recorded as one launch: %.200s",
-           name, ctx->error.message);
-}
-
-/* Record the run, as which it is not done yet.  Where that does not work out
- * there is no recording and all is as before: then, *run is what is to be done
- * about it, nothing or the run's own failure. */
-static mrt_status record(const mrt_plan *plan, mrt_status *run) {
-  mrt_context *ctx = plan->ctx;
-  mrt_runner *r = plan->runner;
-  const mrt_queue *q = queue_of(plan);
-  bool begun = false;
-  *run = MRT_OK;
-  MRT_TRY(q->record(&ctx->device, &begun, &ctx->error));
-  if (!begun) return give_up(plan), MRT_OK;
-  *run = mrt_queue_all(plan);
-  mrt_error told = ctx->error;
-  MRT_TRY(q->recorded(&ctx->device, &r->recording, &ctx->error));
-  r->recorded_places = r->places;
-  if (!r->recording) give_up(plan);
-  if (*run == MRT_EDEVICE && r->unrecorded) *run = MRT_OK; /* it works again */
-  if (*run) mrt_replay_forget(plan), ctx->error = told;
-  return MRT_OK;
-}
-
-mrt_status mrt_replay(const mrt_plan *plan) {
-  mrt_context *ctx = plan->ctx;
-  mrt_runner *r = plan->runner;
-  if (r->recorded_places != r->places) mrt_replay_forget(plan);
-  if (!r->recording && may_record(plan)) {
-    mrt_status s;
-    MRT_TRY(record(plan, &s));
-    MRT_TRY(s);
-  }
-  if (!r->recording) return mrt_queue_all(plan);
-  r->at = plan->step_count - 1;
-  return queue_of(plan)->replay(&ctx->device, r->recording, &ctx->error);
 }

@@ -39,9 +39,12 @@ void mrt_remote_leave(const mrt_plan *plan);
 
 /* Queue the run, step by step (queue.c). */
 mrt_status mrt_queue_all(const mrt_plan *plan);
-/* Queue it as one launch, recorded from that. */
+/* Queue it as one launch, recorded from that (record.c). */
 mrt_status mrt_replay(const mrt_plan *plan);
 void mrt_replay_forget(const mrt_plan *plan);
+/* Before that: with other ranks, where they record together and it is time;
+ * `looks`: this run's steps are taken one by one. */
+mrt_status mrt_record_with_ranks(const mrt_plan *plan, bool looks);
 
 /* How many steps are done at the first milestone after `done` of them are. */
 int mrt_milestone_after(const mrt_plan *plan, int done);

@@ -89,6 +89,12 @@ mrt_status mrt_plan_fill_slots(const mrt_plan *plan, mrt_tensor *const *in);
 /* Do all ranks have this plan's collectives?  ERANK, saying where they begin to
  * differ; then nothing has changed. */
 mrt_status mrt_plan_check_collectives(const mrt_plan *plan);
+/* Do ranks record its collectives together?  Then, if they ask each other in
+ * this run of it, which that is; 0: not in this one.  Once in each run. */
+bool mrt_plan_asks_ranks(const mrt_plan *plan);
+uint64_t mrt_plan_ranks_turn(const mrt_plan *plan);
+/* What all ranks say if they say the same; 0 if one says 0; else 1. */
+mrt_status mrt_plan_ask_ranks(const mrt_plan *plan, uint64_t *word);
 /* Seconds of the steps, as rank 0 has measured them, where all ranks have the
  * same steps; nothing for a plan without collectives. */
 mrt_status mrt_plan_share_times(const mrt_plan *plan, double *seconds,

@@ -58,7 +58,9 @@ struct mrt_runner {
   int *input_slot;              /* by input: its buffer, which says where it is
                                    copied to if runs are recorded; -1: nothing
                                    reads it */
-  bool agreed;                  /* the ranks have compared its collectives */
+  bool agreed;                  /* the ranks have compared its collectives: */
+  int64_t list_comm;            /* its first communicator, by number, and what */
+  uint64_t list_hash;           /* it asks of that one; 0: there is none */
 
   uint64_t runs, seed_epoch; /* how often it ran since that seed */
   mrt_run run;
@@ -76,6 +78,7 @@ struct mrt_runner {
   uint64_t places;          /* rises when fixed places move, */
   uint64_t recorded_places; /* and what it was at this recording */
   void *recording;          /* a run as one launch; NULL: not yet */
+  uint64_t recorded_turn;   /* with other ranks: which run of theirs it was */
   bool unrecorded;          /* that did not work out: it is not tried again */
 };
 

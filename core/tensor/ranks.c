@@ -135,6 +135,7 @@ MRT_API mrt_status mrt_communicator_add(mrt_context *ctx,
     return comm->close(comm), mrt_nomem(&ctx->error);
   comm->interrupted = &owner->ranks.interrupted;
   take_heap(owner, comm);
+  if (comm->size > owner->ranks.most) owner->ranks.most = comm->size;
   *number = owner->ranks.communicator_count;
   owner->ranks.communicators[owner->ranks.communicator_count++] = comm;
   return MRT_OK;
@@ -241,13 +242,14 @@ MRT_API void mrt_context_set_script(mrt_context *ctx, const char *text,
 
 /* ---- what its ranks have agreed on --------------------------------------- */
 
-bool mrt_checked_has(mrt_context *ctx, int64_t comm, uint64_t hash) {
+struct mrt_checked *mrt_checked_find(mrt_context *ctx, int64_t comm,
+                                     uint64_t hash) {
   const mrt_context *owner = mrt_communicators_owner(ctx);
   for (int i = 0; i < owner->ranks.checked_count; i++)
     if (owner->ranks.checked[i].comm == comm &&
         owner->ranks.checked[i].hash == hash)
-      return true;
-  return false;
+      return &owner->ranks.checked[i];
+  return NULL;
 }
 
 mrt_status mrt_checked_room(mrt_context *ctx) {
@@ -261,5 +263,5 @@ mrt_status mrt_checked_room(mrt_context *ctx) {
 void mrt_checked_add(mrt_context *ctx, int64_t comm, uint64_t hash) {
   mrt_context *owner = mrt_communicators_owner(ctx);
   owner->ranks.checked[owner->ranks.checked_count++] =
-      (struct mrt_checked){ comm, hash };
+      (struct mrt_checked){ .comm = comm, .hash = hash };
 }

@@ -39,10 +39,12 @@ typedef struct mrt_ranks {
   volatile int interrupted;         /* MRT_RAISED, MRT_MASKED */
   mrt_communicator **communicators; /* by number; NULL: closed */
   int communicator_count, communicator_room;
+  int most; /* ranks that one of them has, or had: all that there are */
   struct mrt_checked {
     int64_t comm;
     uint64_t hash;
-  } * checked; /* lists of collectives that ranks have compared */
+    uint64_t runs; /* of plans that have it, the same on all ranks */
+  } * checked;     /* lists of collectives that ranks have compared */
   int checked_count, checked_room;
   uint64_t script; /* a hash of its text; 0: not known */
   mrt_shared_heap heap;
@@ -77,7 +79,9 @@ uint64_t mrt_hash(uint64_t hash, const void *data, size_t n);
 /* Have this communicator's ranks found this list of collectives alike?  The
  * answer is the same on all of them.  `room` first, so that `add` cannot
  * fail. */
-bool mrt_checked_has(mrt_context *ctx, int64_t comm, uint64_t hash);
+/* NULL: it is not there.  Until one is added. */
+struct mrt_checked *mrt_checked_find(mrt_context *ctx, int64_t comm,
+                                     uint64_t hash);
 mrt_status mrt_checked_room(mrt_context *ctx);
 void mrt_checked_add(mrt_context *ctx, int64_t comm, uint64_t hash);
 

@@ -117,6 +117,25 @@ describe("ranks", function()
     all_have(ranks(2, (code:gsub("WHO", "true"))), "f32[1,1]")
   end)
 
+  it("of two communicators that all ranks have compare in which order they are used", function()
+    local code = [[
+      local other, pair = comm:split(0), comm:split(comm.rank == 2 and 1 or 0)
+      local step = mrt.compile(function(x)
+        local a, b
+        if comm.rank == %s then b = other:allreduce(x, { op = "max" }) end
+        a = comm:allreduce(x)
+        if comm.rank ~= %s then b = other:allreduce(x, { op = "max" }) end
+        return a + b + pair:allreduce(x):sum()
+      end, { name = "the step" })
+      local ok, said = pcall(step, mrt.ones(2))
+      return tostring(ok and said:totable()[1] or said) ]]
+    all_have(ranks(3, code:format(1, 1)), "the step: the ranks plan different collectives; "
+      .. "the 1st is on rank 0 allreduce sum f32[2] (ranks:7), on rank 1 allreduce sum f32[2], "
+      .. "after one of another communicator (ranks:7)")
+    local same = ranks(3, code:format(9, 9))
+    assert.same({ "8.0", "8.0", "6.0" }, same)
+  end)
+
   it("say that they run different scripts, but only then", function()
     local function both(first, second)
       local paths = {}

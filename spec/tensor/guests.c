@@ -42,7 +42,7 @@ static void share(mrt_context *home, mrt_context *guest) {
   want(mrt_communicator_close(guest, 9) == MRT_EVALUE, "there is no ninth");
   want(!mrt_checked_room(guest), "there is no room");
   mrt_checked_add(guest, 3, 7);
-  want(mrt_checked_has(home, 3, 7) && !mrt_checked_has(home, 3, 8),
+  want(mrt_checked_find(home, 3, 7) && !mrt_checked_find(home, 3, 8),
        "a guest agrees alone");
 }
 

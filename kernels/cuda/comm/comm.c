@@ -203,6 +203,14 @@ static void close_team(mrt_cuda *c, mrt_cuda_comm *t) {
   t->stage = NULL, t->comm = NULL;
 }
 
+/* What NCCL is asked for while a stream captures, its ranks do together. */
+bool mrt_cuda_records_together(const mrt_device *device,
+                               const mrt_communicator *comm) {
+  const mrt_cuda_comm *t = mrt_cuda_of(device)->comms;
+  while (t && t->comm != comm) t = t->next;
+  return t && t->nccl;
+}
+
 void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm) {
   mrt_cuda *c = mrt_cuda_of(device);
   mrt_cuda_comm *t = c->comms;
@@ -216,6 +224,7 @@ void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm) {
 void mrt_cuda_comms_close(mrt_cuda *c) {
   for (mrt_cuda_comm *t = c->comms; t; t = t->next)
     if (t->comm && !t->main) close_team(c, t);
+  mrt_nccl_end_all(c);
   while (c->comms) {
     mrt_cuda_comm *t = c->comms;
     c->comms = t->next;

@@ -85,6 +85,8 @@ void mrt_cuda_staging_release(mrt_cuda_staging *stage);
 
 /* Of mrt_remote. */
 void mrt_cuda_stop(const mrt_device *device, mrt_run *run);
+bool mrt_cuda_records_together(const mrt_device *device,
+                               const mrt_communicator *comm);
 void mrt_cuda_part(const mrt_device *device, mrt_communicator *comm);
 void mrt_cuda_comms_close(mrt_cuda *c);
 #endif

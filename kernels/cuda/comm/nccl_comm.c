@@ -6,8 +6,12 @@
  *
  * The ranks show each other a card: who has which version, and which GPU.  All
  * see the same cards, so all decide alike.  Then rank 0 sends NCCL's name for
- * the meeting.  Every call of NCCL returns at once; who waits, waits as long as
- * for any rank.
+ * the meeting.  NCCL waits for the others inside its calls, and does not look
+ * whether they live: it is started in a thread of its own, which is left there if
+ * they do not come, and the watch (nccl_watch.c) ends what is called later.
+ *
+ * MRT_NCCL_SELF=1: a communicator of one rank goes through the library too, for
+ * one GPU to try it.
  *
  * SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
@@ -53,12 +57,23 @@ static bool find_all(mrt_nccl_library *l) {
   return true;
 }
 
+/* What it reads once, unless the user has said something else.  Its kernels of
+ * two communicators come in the order in which they are queued, which is the same
+ * on all ranks (core/run/check_collectives.c); and recordings of several may be
+ * launched by one thread.  Then no call may come while a recording is under way:
+ * nccl_queue.c waits for it. */
+static void set_environment(void) {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
+}
+
 /* Once open it stays: it has threads of its own. */
 static bool open_library(mrt_nccl_library *l, bool *wanted) {
   const char *name = getenv("MRT_NCCL");
   *wanted = name && *name && strcmp(name, "off") != 0;
   if (!name || !*name) name = MRT_NCCL_LIBRARY;
   if (!*name || strcmp(name, "off") == 0) return false;
+  set_environment();
   l->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!l->library || !find_all(l) || l->get_version(&l->version)) return false;
   return l->version >= OLDEST && l->version < TOO_NEW;
@@ -69,8 +84,13 @@ static bool open_library(mrt_nccl_library *l, bool *wanted) {
 static uint64_t hash_of_host(void) {
   char text[128] = "";
   uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+  const char *named =
+      getenv("NCCL_HOSTID"); /* NCCL takes it for the host, too */
   FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
-  if (!f || !fgets(text, sizeof text, f)) gethostname(text, sizeof text - 1);
+  if (named && *named)
+    snprintf(text, sizeof text, "%s", named);
+  else if (!f || !fgets(text, sizeof text, f))
+    gethostname(text, sizeof text - 1);
   if (f) fclose(f);
   for (const char *at = text; *at; at++)
     hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
@@ -145,33 +165,22 @@ void mrt_nccl_sleep(double seconds) {
   nanosleep(&(struct timespec){ .tv_nsec = (long)(seconds * 1e9) }, NULL);
 }
 
-ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code) {
-  double until = mrt_nccl_clock() + t->comm->timeout;
-  for (int turn = 0; code == ncclInProgress; turn++) {
-    if (atomic_load(&t->state) != MRT_CUDA_COMM_WELL) return ncclRemoteError;
-    if (mrt_nccl_clock() > until) return MRT_NCCL_LATE;
-    if (turn > 100) mrt_nccl_sleep(turn > 1000 ? 1e-3 : 2e-5);
-    ncclResult_t asked = n->lib.async_error(n->comm, &code);
-    if (asked) return asked;
-  }
-  return code;
-}
-
 void mrt_nccl_explain(const mrt_nccl *n, const mrt_cuda_comm *t,
                       ncclResult_t code, char why[160]) {
   if (code == MRT_NCCL_LATE) {
     snprintf(why, 160, "NCCL did not begin within %g s", t->comm->timeout);
     return;
   }
-  const char *last = n->comm ? n->lib.last_error(n->comm) : NULL;
+  bool there = !n->kept && n->comm;
+  const char *last = there ? n->lib.last_error(n->comm) : NULL;
   snprintf(why, 160, "NCCL: %.60s%s%.80s", n->lib.error_string(code),
            last && *last ? ": " : "", last ? last : "");
 }
 
 /* Rank 0's name of the meeting to all. */
-static mrt_status send_id(mrt_nccl *n, mrt_cuda_comm *t, ncclUniqueId *id,
-                          mrt_error *e) {
+static mrt_status send_id(mrt_nccl *n, mrt_cuda_comm *t, mrt_error *e) {
   mrt_communicator *comm = t->comm;
+  ncclUniqueId *id = &n->id;
   mrt_collective c = { .kind = MRT_COLLECT_broadcast,
                        .dtype = MRT_u8,
                        .count = sizeof *id,
@@ -183,31 +192,39 @@ static mrt_status send_id(mrt_nccl *n, mrt_cuda_comm *t, ncclUniqueId *id,
   return mrt_collect(comm, &c, e);
 }
 
-/* Who begins waits for the others inside NCCL, which does not look whether they
- * live. */
-static ncclResult_t begin(mrt_nccl *n, mrt_cuda_comm *t,
-                          const ncclUniqueId *id) {
-  mrt_communicator *comm = t->comm;
+static void *start_comm(void *argument) {
+  mrt_nccl *n = argument;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  cudaSetDevice(n->cuda->index);
+  ncclComm_t made = NULL;
+  ncclResult_t code = n->lib.init(&made, n->size, n->id, n->rank, &config);
+  n->comm = made, n->started = code;
+  atomic_store(&n->over, 1);
+  return NULL;
+}
+
+/* NCCL does not begin without the others.  Who does not come is looked for
+ * meanwhile. */
+static ncclResult_t begin(mrt_nccl *n, mrt_cuda_comm *t) {
+  mrt_communicator *comm = t->comm;
   static const ncclUniqueId none;
-  if (memcmp(id, &none, sizeof none) == 0) return ncclSystemError;
-  config.blocking = 0;
-  ncclResult_t code =
-      n->lib.init(&n->comm, comm->size, *id, comm->rank, &config);
+  pthread_t thread;
+  if (memcmp(&n->id, &none, sizeof none) == 0) return ncclSystemError;
+  n->size = comm->size, n->rank = comm->rank;
+  if (pthread_create(&thread, NULL, start_comm, n) != 0) return ncclSystemError;
+  pthread_detach(thread);
   double until = mrt_nccl_clock() + comm->timeout;
   mrt_progress progress = { 0 };
   mrt_error ignored;
-  while (code == ncclInProgress) {
+  while (!atomic_load(&n->over)) {
     int behind, apart;
-    if (mrt_nccl_clock() > until) return MRT_NCCL_LATE;
+    if (mrt_nccl_clock() > until) return n->kept = true, MRT_NCCL_LATE;
     if (comm->health &&
         comm->health(comm, &progress, &behind, &apart, &ignored))
-      return ncclRemoteError;
+      return n->kept = true, ncclRemoteError;
     mrt_nccl_sleep(1e-3);
-    ncclResult_t asked = n->lib.async_error(n->comm, &code);
-    if (asked) return asked;
   }
-  return code;
+  return n->started;
 }
 
 /* All hear how it went on all. */
@@ -230,18 +247,18 @@ static mrt_status agree(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code,
 
 static mrt_status start(mrt_cuda *c, mrt_nccl *n, mrt_cuda_comm *t,
                         mrt_error *e) {
-  ncclUniqueId id;
   n->cuda = c, n->cc = t;
-  MRT_TRY(send_id(n, t, &id, e));
-  mrt_status s = agree(n, t, begin(n, t, &id), e);
+  MRT_TRY(send_id(n, t, e));
+  mrt_status s = agree(n, t, begin(n, t), e);
   if (!s) s = mrt_nccl_watch(n, e);
-  if (s && n->comm) n->kept = !mrt_nccl_end(n, n->lib.abort, 1);
+  if (s && !n->kept && n->comm) n->kept = !mrt_nccl_end(n, n->lib.abort, 1);
   return s;
 }
 
 mrt_status mrt_nccl_open(mrt_cuda *c, mrt_cuda_comm *t, mrt_error *e) {
   bool wanted, nccl;
-  if (t->comm->size == 1) return MRT_OK;
+  const char *self = getenv("MRT_NCCL_SELF");
+  if (t->comm->size == 1 && !(self && strcmp(self, "1") == 0)) return MRT_OK;
   mrt_nccl *n = calloc(1, sizeof *n);
   if (!n) return mrt_nomem(e);
   if (!open_library(&n->lib, &wanted)) n->lib.version = 0;
@@ -256,6 +273,8 @@ mrt_status mrt_nccl_open(mrt_cuda *c, mrt_cuda_comm *t, mrt_error *e) {
   return MRT_OK;
 }
 
+#define LAST 10.0 /* seconds */
+
 void mrt_nccl_close(mrt_cuda *c, mrt_cuda_comm *t) {
   mrt_nccl *n = t->nccl;
   if (!n) return;
@@ -267,7 +286,23 @@ void mrt_nccl_close(mrt_cuda *c, mrt_cuda_comm *t) {
       n->closed ? !atomic_load(&n->ended) : !mrt_nccl_end(n, n->lib.destroy, 1);
   t->nccl = NULL;
   c->watched--;
-  if (!n->kept) free(n);
+  if (n->kept)
+    n->next = c->ending, c->ending = n;
+  else
+    free(n);
+}
+
+/* NCCL ends a communicator when no recording has it any more.  At the end none
+ * does, and CUDA must not go before it. */
+void mrt_nccl_end_all(mrt_cuda *c) {
+  double until = mrt_nccl_clock() + LAST;
+  for (mrt_nccl *n = c->ending, *next; n; n = next) {
+    next = n->next;
+    while (!atomic_load(&n->ended) && mrt_nccl_clock() < until)
+      mrt_nccl_sleep(1e-3);
+    if (atomic_load(&n->ended)) free(n);
+  }
+  c->ending = NULL;
 }
 
 #else
@@ -285,4 +320,5 @@ void mrt_nccl_queue(mrt_cuda *c, mrt_cuda_comm *t, const mrt_collective *asked,
   (void)c, (void)t, (void)asked, (void)count, (void)call;
 }
 void mrt_nccl_forget(mrt_cuda *c, void *data) { (void)c, (void)data; }
+void mrt_nccl_end_all(mrt_cuda *c) { (void)c; }
 #endif

@@ -14,6 +14,8 @@
  * it. */
 mrt_status mrt_nccl_open(mrt_cuda *c, mrt_cuda_comm *cc, mrt_error *e);
 void mrt_nccl_close(mrt_cuda *c, mrt_cuda_comm *cc);
+/* At the end: until NCCL has let go of those that are closed. */
+void mrt_nccl_end_all(mrt_cuda *c);
 /* Whether it does this one; the same on all ranks. */
 bool mrt_nccl_takes(const mrt_cuda_comm *cc, const mrt_collective *asked);
 /* Queue them.  Failures are the communicator's. */

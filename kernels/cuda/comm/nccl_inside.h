@@ -64,25 +64,32 @@ typedef struct mrt_nccl {
   mrt_cuda *cuda;
   mrt_cuda_comm *cc;
   ncclComm_t comm;
+  /* the thread that starts it: what it is given, what it says, and that it is
+   * over */
+  ncclUniqueId id;
+  int size, rank;
+  ncclResult_t started;
+  _Atomic int over;
   mrt_nccl_block *blocks;
   int block_count, block_room;
   mrt_collective last; /* that was queued, for messages */
   /* the thread that watches */
   pthread_t watch;
-  pthread_mutex_t lock; /* of calls with `comm`, `last`, `leaving`, `closed` */
+  pthread_mutex_t lock; /* of all below, and `last` */
   pthread_cond_t left;
   bool watched, leaving;
-  bool closed; /* `comm` is not to be used any more */
+  bool closed;  /* `comm` is not to be used any more */
+  bool within;  /* a call waits in NCCL, maybe for other ranks, */
+  double since; /* since then */
   /* the thread that ends it */
   ncclResult_t (*end)(ncclComm_t);
   _Atomic int ended;
-  bool kept; /* that thread still has this struct */
+  bool kept;             /* a thread still has this struct */
+  struct mrt_nccl *next; /* another that is ending */
 } mrt_nccl;
 
 double mrt_nccl_clock(void);
 void mrt_nccl_sleep(double seconds);
-/* Until a call of NCCL is over: what it says in the end. */
-ncclResult_t mrt_nccl_finish(mrt_nccl *n, mrt_cuda_comm *t, ncclResult_t code);
 void mrt_nccl_explain(const mrt_nccl *n, const mrt_cuda_comm *t,
                       ncclResult_t code, char why[160]);
 

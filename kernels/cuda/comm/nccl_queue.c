@@ -133,14 +133,14 @@ static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
 static ncclResult_t queue_all(mrt_nccl *n, const mrt_collective *asked,
                               int count, cudaStream_t queue) {
   ncclResult_t code = ncclSuccess;
-  if (count == 1) return mrt_nccl_finish(n, n->cc, queue_one(n, asked, queue));
+  if (count == 1) return queue_one(n, asked, queue);
   if ((code = n->lib.begin_group())) return code;
   for (int i = 0; i < count; i++) {
     ncclResult_t own = queue_one(n, &asked[i], queue);
-    if (own != ncclInProgress && !code) code = own;
+    if (!code) code = own;
   }
   ncclResult_t end = n->lib.end_group();
-  return mrt_nccl_finish(n, n->cc, code ? code : end);
+  return code ? code : end;
 }
 
 /* What must be alike on all ranks, as one number. */
@@ -175,20 +175,52 @@ static void fail(mrt_cuda *c, mrt_nccl *n, ncclResult_t code) {
   mrt_cuda_comm_abort(n->cc, why);
 }
 
+/* A call may wait in NCCL for ranks that never come, so the watch, which would
+ * see that, is not kept out meanwhile.  False: it has ended NCCL. */
+static bool enter(mrt_nccl *n, const mrt_collective *asked) {
+  pthread_mutex_lock(&n->lock);
+  n->last = *asked;
+  n->within = !n->closed;
+  n->since = mrt_nccl_clock();
+  pthread_mutex_unlock(&n->lock);
+  return n->within;
+}
+
+/* Has it done so since? */
+static bool leave(mrt_nccl *n) {
+  pthread_mutex_lock(&n->lock);
+  bool closed = n->closed;
+  n->within = false;
+  pthread_mutex_unlock(&n->lock);
+  return closed;
+}
+
+/* NCCL mixes no calls with recordings that are under way (set_environment). */
+static void end_replays(mrt_cuda *c) {
+  enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  mrt_error ignored;
+  if (!c->replays) return;
+  if (cudaStreamIsCapturing(c->queue, &status) || status) return;
+  c->replays = false;
+  mrt_cuda_check(c, mrt_cuda_wait(c, c->queue), &ignored);
+}
+
 void mrt_nccl_queue(mrt_cuda *c, mrt_cuda_comm *t, const mrt_collective *asked,
                     int count, const mrt_call *call) {
   mrt_nccl *n = t->nccl;
   cudaStream_t queue = t->queue ? t->queue : call->run->queue;
   ncclResult_t code = ncclSuccess;
-  pthread_mutex_lock(&n->lock);
-  n->last = *asked;
-  for (int i = 0; !n->closed && i < count; i++) {
-    enroll(c, n, asked[i].in);
-    enroll(c, n, asked[i].out);
-  }
+  end_replays(c);
   note_all(t, asked, count, queue);
-  if (!n->closed) code = queue_all(n, asked, count, queue);
-  pthread_mutex_unlock(&n->lock);
+  if (enter(n, asked)) {
+    for (int i = 0; i < count; i++) {
+      enroll(c, n, asked[i].in);
+      enroll(c, n, asked[i].out);
+    }
+    code = queue_all(n, asked, count, queue);
+    if (leave(n))
+      code = ncclSuccess; /* the watch has failed it, and says why */
+  }
   if (code) fail(c, n, code);
   mrt_cuda_guard_end(t->guard, true, t->queue ? NULL : call->run->words,
                      call->node, queue);

@@ -66,9 +66,9 @@ static void fail(mrt_nccl *n, const mrt_error *e) {
   mrt_cuda_comm_fail(n->cuda, t, e);
   mrt_cuda_comm_abort(t, e->message);
   pthread_mutex_lock(&n->lock);
-  let_go(n);
   n->closed = true;
   pthread_mutex_unlock(&n->lock);
+  let_go(n);
 }
 
 /* ---- looking ------------------------------------------------------------- */
@@ -120,16 +120,26 @@ static mrt_status check_nccl(mrt_nccl *n, mrt_error *e) {
   return bad ? mrt_fail(e, MRT_ERANK, "%s", why) : MRT_OK;
 }
 
+/* When the call began that is in NCCL now; 0: none is. */
+static double since_within(mrt_nccl *n) {
+  pthread_mutex_lock(&n->lock);
+  double since = n->within ? n->since : 0;
+  pthread_mutex_unlock(&n->lock);
+  return since;
+}
+
 /* A failure when the communicator has to be ended. */
 static mrt_status look(mrt_nccl *n, watching *w, mrt_error *e) {
   const mrt_cuda_guard *guard = n->cc->guard;
   mrt_communicator *comm = n->cc->comm;
   mrt_progress progress = { .begun = guard->common, .digest = guard->digest };
   uint64_t begun = guard->begun;
-  bool busy = guard->ended != begun;
+  double within = since_within(n);
+  bool busy = guard->ended != begun || within > 0;
   double now = mrt_nccl_clock();
   int behind = -1, apart = -1;
   if (begun != w->begun || !busy) w->since = now;
+  if (within > w->since) w->since = within;
   w->begun = begun;
   if (atomic_load(&n->cc->state) == MRT_CUDA_COMM_FAILED)
     return *e = n->cc->error, e->status;

@@ -53,9 +53,11 @@ typedef struct mrt_cuda {
   struct mrt_cuda_comm *comms;       /* comm/comm.c: of communicators in use */
   cudaStream_t beside;               /* of lazy collectives, by NCCL */
   cudaEvent_t fork;        /* they begin after what is in the queue now */
+  struct mrt_nccl *ending; /* NCCL has not let go of these yet */
   struct mrt_cuda_meeting *under_way; /* of these: nobody has waited for them */
   uint64_t lost;                 /* bits of those that have failed; atomic */
   uint64_t needs[MRT_CUDA_RUNS]; /* communicators, of each run's words */
+  bool replays;       /* recordings were launched since NCCL was last called */
   int watched;        /* communicators that compute by NCCL */
   int stuck;          /* NCCL does not let go of the queue; atomic */
   cudaMemPool_t pool; /* of tensors */

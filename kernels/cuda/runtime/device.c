@@ -250,6 +250,7 @@ static mrt_status recorded(const mrt_device *device, void **recording,
 static mrt_status replay(const mrt_device *device, void *recording,
                          mrt_error *e) {
   mrt_cuda *c = mrt_cuda_use(device);
+  c->replays = true;
   return mrt_cuda_check(c, cudaGraphLaunch(recording, c->queue), e);
 }
 
@@ -271,7 +272,7 @@ static const mrt_remote remote = {
   .wait = wait, .fence = set_fence, .wait_fence = wait_fence, .begin = begin,  \
   .end = end, .stop = mrt_cuda_stop, .see = see, .milestone = milestone,       \
   .reached = reached, .clear_fault = clear_fault, .leave = leave,              \
-  .part = mrt_cuda_part
+  .part = mrt_cuda_part, .together = mrt_cuda_records_together
 
 static const mrt_queue plain = { STEP_BY_STEP };
 static const mrt_queue queue = {

@@ -43,12 +43,13 @@ end
 ]]
 
 -- Status, output and seconds of the script on `n` ranks.
-local function launch(n, way, text, timeout, options)
+local function launch(n, way, text, timeout, options, before)
   local path = files.temporary((head .. text):gsub("TIMEOUT", timeout or 60)
     :gsub("GPUS", way == "off" and 1 or gpus))
   local began = os.time()
-  local line = "MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"
-  local code, out = program.shell(line:format(way, program.path, n, options or "", path))
+  local line = "%s MRT_EMULATE_TELL=1 MRT_NCCL='%s' '%s' launch -n %d %s '%s'"
+  local code, out = program.shell(line:format(before or "", way, program.path, n, options or "",
+    path))
   return code, out, os.time() - began
 end
 
@@ -199,8 +200,10 @@ for _, way in ipairs(ways) do
       for r = 0, 1 do has(out, ("[%d] same bits\t0\ttrue"):format(r)) end
       if way ~= library then return end
       -- Two communicators, each in one stream, without groups; some memory is known.
-      local _, streams = out:gsub("calls, 0 in groups, in 1 streams, [1-9]%d* blocks", "")
+      local _, streams = out:gsub("calls, 0 in groups, in 1 streams, ", "")
       assert.equal(4, streams, out)
+      local _, known = out:gsub("streams, [1-9]%d* blocks", "")
+      assert.equal(2, known, out)
     end)
 
     it("do not mind what another rank lets begin ahead", function()
@@ -307,6 +310,20 @@ for _, way in ipairs(ways) do
       assert.is_true(seconds < 50, seconds .. " s")
     end)
 
+    it("end at once when a rank dies before the first", function()
+      local code, out, seconds = launch(3, way, [[
+        -- Where NCCL has started, and waits for the others in its first call.
+        comm:allreduce(mrt.ones(4), { op = "max" }):totable()
+        if rank == 1 then os.execute "kill -9 $PPID" end
+        print("first", caught(function() return comm:allreduce(mrt.ones(4)):totable() end))
+        os.exit(4)]], 60, "--grace 10")
+      assert.is_true(code ~= 0)
+      for _, r in ipairs { 0, 2 } do
+        assert.matches(("%%[%d%%] first\trank: [^\n]*rank 1 [^\n]*died"):format(r), out)
+      end
+      assert.is_true(seconds < 30, seconds .. " s")
+    end)
+
     it("end when a rank stands still", function()
       local code, out, seconds = launch(2, way, [[
         local step = mrt.compile(function(x) return comm:allreduce(x) end)
@@ -350,6 +367,85 @@ for _, way in ipairs(ways) do
     end)
   end)
 end
+
+-- A step whose results, 0 1 3 6 .. each time twice the run, tell what was updated.
+local counting = [[
+  local w = mrt.variable(mrt.zeros(4))
+  local step = mrt.compile(function(x)
+    local g = comm:allreduce(x)
+    w:assign(w + g)
+    return w[1] * 1
+  end)
+]]
+
+describe("NCCL, emulated", function()
+  if ways[2] ~= library then return pending "not the emulated device" end
+
+  for _, at in ipairs { "begin", "inside", "end", "instantiate" } do
+    it("has recordings given up by all ranks where one cannot make them: " .. at, function()
+      local code, out = launch(2, library, counting .. [[
+        for i = 1, 9 do print("run", i, step(mrt.ones(4)):item()) end]], 20, nil,
+        "MRT_EMULATE_COUNT=1 MRT_EMULATE_CAPTURE=" .. at .. "@1")
+      assert.equal(0, code, out)
+      for r = 0, 1 do
+        for i = 1, 9 do has(out, ("[%d] run\t%d\t%.1f"):format(r, i, 2 * i)) end
+      end
+      assert.is_nil(out:find("cudaGraphLaunch", 1, true), out)
+      local _, told = out:gsub("cannot be recorded as one launch", "")
+      assert.equal(2, told, out)
+    end)
+  end
+
+  it("has recordings made again by all where one has lost its own", function()
+    local code, out = launch(2, library, counting .. [[
+      local v = mrt.variable(mrt.zeros(4))
+      local both = mrt.compile(function(x) return comm:allreduce(x + v) end)
+      local bad = 0
+      for i = 1, 20 do
+        if step(mrt.ones(4)):item() ~= 2 * i then bad = bad + 1 end
+        -- A variable is exchanged for a result, on one rank, and back.
+        local x = both(mrt.ones(4) * i)
+        if x:totable()[1] ~= 2 * i then bad = bad + 1 end
+        if rank == 1 and (i == 5 or i == 9) then v:assign(mrt.eval(x * 0)) end
+      end
+      print("bad", bad)]], 20, nil, "MRT_EMULATE_COUNT=1")
+    assert.equal(0, code, out)
+    for r = 0, 1 do has(out, ("[%d] bad\t0"):format(r)) end
+    has(out, "cudaGraphLaunch")
+  end)
+
+  it("computes for one rank alone, where that is asked for", function()
+    local text = counting .. [[
+      for i = 1, 4 do print("run", i, step(mrt.ones(4)):item()) end]]
+    local plain, own = {}, {}
+    for before, list in pairs { [""] = plain, ["MRT_NCCL_SELF=1"] = own } do
+      local code, out = launch(1, library, text, nil, nil, before)
+      assert.equal(0, code, out)
+      for i = 1, 4 do has(out, ("run\t%d\t%.1f"):format(i, i)) end
+      list.calls = out:match "emulated NCCL: (%d+) calls"
+    end
+    assert.is_nil(plain.calls)
+    assert.equal("2", own.calls)
+  end)
+
+  it("lets go before the device does, however long that takes", function()
+    local code, out = launch(2, library, counting .. [[
+      for i = 1, 3 do step(mrt.ones(4)):item() end
+      comm:close()]], nil, nil, "MRT_EMULATE_DESTROY=2.5")
+    assert.equal(0, code, out)
+    assert.is_nil(out:find("while CUDA goes", 1, true), out)
+    has(out, "emulated NCCL: 2 calls")
+  end)
+
+  it("keeps the order of launches, unless the user says otherwise", function()
+    local text = counting .. [[print(step(mrt.ones(4)):item())]]
+    local _, out = launch(2, library, text)
+    has(out, "implicit order 1, mixing 0")
+    _, out = launch(2, library, text, nil, nil,
+      "NCCL_LAUNCH_ORDER_IMPLICIT=0 NCCL_GRAPH_MIXING_SUPPORT=1")
+    has(out, "implicit order 0, mixing 1")
+  end)
+end)
 
 describe("ranks that are threads", function()
   it("are refused by a CUDA device", function()

@@ -6,7 +6,7 @@
  * does copies as late as it can, seed 1 as early, others draw.
  *
  * MRT_EMULATE_CAPTURE names what fails, each time: "begin", "inside" (a call of
- * what is captured), "end" or "instantiate".
+ * what is captured), "end" or "instantiate"; "end@1": on rank 1 only.
  *
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
@@ -21,8 +21,12 @@ struct CUgraphExec_st {
 namespace {
 
 bool fails(const char *at) {
-  static const char *const text = getenv("MRT_EMULATE_CAPTURE");
-  return text && strcmp(text, at) == 0;
+  static const char *const text = getenv("MRT_EMULATE_CAPTURE"),
+                           *const rank = getenv("RANK");
+  size_t n = strlen(at);
+  if (!text || strncmp(text, at, n) != 0) return false;
+  return !text[n] ||
+         (text[n] == '@' && rank && strcmp(text + n + 1, rank) == 0);
 }
 
 std::vector<capture_ref> captures;

@@ -1,9 +1,9 @@
 /* emulate_nccl.cc -- a small NCCL for processes of one host
  *
- * As the library does: calls return at once, a collective begins in its turn in
- * the stream and waits there for the other ranks, for ever, whether they live
- * or ask for something else, until the communicator is aborted.  Memory is
- * shared; the reduction is that of the host's ranks.
+ * As the library does: to start, and the first collective, wait for the others in
+ * the call, a collective begins in its turn in the stream and waits there for the other ranks, for ever, whether they live
+ * or ask for something else, until the communicator is aborted.  So it does
+ * where recorded ones meet that were not recorded together.  Memory is shared; the reduction is that of the host's ranks.
  *
  * SPDX-License-Identifier: MIT */
 #include "emulate_inside.h"
@@ -27,11 +27,11 @@ enum { MOST = 8 };
 const size_t ROOM = (size_t)1 << 26; /* bytes of one operand at most */
 
 struct rank {
-  std::atomic<uint64_t> step, asked;
+  std::atomic<uint64_t> step, asked, recorded;
   std::atomic<uint64_t> sent[MOST], taken[MOST]; /* to; from */
 };
 struct shared {
-  std::atomic<int> come;
+  std::atomic<int> come, connected;
   rank ranks[MOST];
 };
 
@@ -42,6 +42,20 @@ size_t bytes_of(int size) {
 
 int depth; /* groups that are open */
 
+/* Communicators that are being destroyed: none may be when the library goes. */
+struct ending {
+  static std::atomic<int> count;
+  ending() { count++; }
+  ~ending() { count--; }
+};
+std::atomic<int> ending::count;
+struct last_look {
+  ~last_look() {
+    if (ending::count)
+      fprintf(stderr, "emulated NCCL: is ending while CUDA goes\n");
+  }
+} at_the_end;
+
 } // namespace
 
 struct ncclComm {
@@ -49,9 +63,9 @@ struct ncclComm {
   std::string name;
   shared *all;
   std::atomic<bool> aborted;
+  bool connected;
   uint64_t step;
-  int calls;                 /* some take longer than others, */
-  int pending;               /* and say so some times */
+  uint64_t recorded;         /* collectives so far */
   int enrolled;              /* blocks */
   int joined, grouped, told; /* collectives, in groups; blocks ever enrolled */
   std::vector<cudaStream_t> streams;
@@ -80,11 +94,16 @@ struct ncclComm {
     });
   }
   /* Meet; with those who ask for something else, for ever. */
-  bool agree(uint64_t asked) {
+  bool agree(uint64_t asked, uint64_t recorded) {
     all->ranks[rank].asked = asked;
+    all->ranks[rank].recorded = recorded;
     if (!meet()) return false;
-    for (int r = 0; r < size; r++)
-      if (all->ranks[r].asked != asked) return wait([] { return false; });
+    for (int r = 0; r < size; r++) {
+      uint64_t other = all->ranks[r].recorded;
+      if (all->ranks[r].asked != asked ||
+          (recorded && other && other != recorded))
+        return wait([] { return false; });
+    }
     return true;
   }
   ncclResult_t called(cudaStream_t stream) {
@@ -92,9 +111,11 @@ struct ncclComm {
     if (std::find(streams.begin(), streams.end(), stream) == streams.end())
       streams.push_back(stream);
     if (aborted) return ncclInvalidUsage;
-    if (depth || ++calls % 3) return ncclSuccess;
-    pending = 2;
-    return ncclInProgress;
+    if (depth || connected) return ncclSuccess;
+    connected = true;
+    all->connected++;
+    return wait([&] { return all->connected >= size; }) ? ncclSuccess
+                                                        : ncclRemoteError;
   }
 };
 
@@ -108,6 +129,7 @@ struct call {
   mrt_dtype dtype;
   mrt_reduction op;
   int root;
+  uint64_t recorded; /* as the n-th of its communicator; 0: not */
 
   uint64_t number() const {
     return (uint64_t)kind | (uint64_t)dtype << 8 | (uint64_t)op << 16 |
@@ -127,7 +149,7 @@ void reduce(const ncclComm *c, const call &a) {
 
 void compute(ncclComm *c, const call &a) {
   if (a.in) memcpy(c->operand(c->rank), a.from, a.in);
-  if (!c->agree(a.number())) return;
+  if (!c->agree(a.number(), a.recorded)) return;
   if (a.kind == call::REDUCE || a.kind == call::SCATTER) reduce(c, a);
   if (a.kind == call::BROADCAST) memcpy(a.to, c->operand(a.root), a.out);
   if (a.kind == call::GATHER)
@@ -137,8 +159,9 @@ void compute(ncclComm *c, const call &a) {
 }
 
 ncclResult_t queue(ncclComm_t c, cudaStream_t stream, const char *name,
-                   const call &a) {
+                   call a) {
   if (a.in > ROOM) return ncclInvalidArgument;
+  a.recorded = is_capturing(stream_or_default(stream)) ? ++c->recorded : 0;
   mrt_emulate_work(stream, name, [c, a] { compute(c, a); });
   return c->called(stream);
 }
@@ -188,7 +211,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
                                     int rank, ncclConfig_t *config) {
   *comm = NULL;
-  if (size > MOST || config->blocking || config->magic != 0xcafebeef)
+  if (size > MOST || !config->blocking || config->magic != 0xcafebeef)
     return ncclInvalidArgument;
   int fd = shm_open(id.internal, O_RDWR | O_CREAT, 0600);
   if (fd < 0 || ftruncate(fd, (off_t)bytes_of(size))) return ncclSystemError;
@@ -196,18 +219,23 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
                   MAP_SHARED | MAP_NORESERVE, fd, 0);
   close(fd);
   if (at == MAP_FAILED) return ncclSystemError;
+  const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT"),
+             *mixing = getenv("NCCL_GRAPH_MIXING_SUPPORT");
+  if (getenv("MRT_EMULATE_TELL") && rank == 0)
+    fprintf(stderr, "emulated NCCL: implicit order %s, mixing %s\n",
+            order ? order : "-", mixing ? mixing : "-");
   *comm = new ncclComm();
   (*comm)->rank = rank, (*comm)->size = size, (*comm)->name = id.internal;
   (*comm)->all = (shared *)at;
   (*comm)->all->come++;
-  return ncclInProgress;
+  (*comm)->wait([&] { return (*comm)->all->come >= size; });
+  shm_unlink(id.internal);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *code) {
-  bool all = c->all->come >= c->size;
-  if (all) shm_unlink(c->name.c_str());
-  *code = !all || c->pending ? ncclInProgress : ncclSuccess;
-  if (all && c->pending) c->pending--;
+  (void)c;
+  *code = ncclSuccess;
   return ncclSuccess;
 }
 
@@ -219,6 +247,9 @@ ncclResult_t ncclCommAbort(ncclComm_t c) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t c) {
+  const char *seconds = getenv("MRT_EMULATE_DESTROY");
+  ending under_way;
+  if (seconds) usleep((useconds_t)(1e6 * strtod(seconds, NULL)));
   if (getenv("MRT_EMULATE_TELL"))
     fprintf(
         stderr,
@@ -265,9 +296,9 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count,
                            cudaStream_t stream) {
   mrt_dtype d = dtype_of(type);
   size_t bytes = count * mrt_collective_dtype_bytes(d);
-  return queue(
-      c, stream, "nccl_allreduce",
-      { call::REDUCE, from, to, bytes, bytes, count, d, reduction_of(op), 0 });
+  return queue(c, stream, "nccl_allreduce",
+               { call::REDUCE, from, to, bytes, bytes, count, d,
+                 reduction_of(op), 0, 0 });
 }
 
 ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count,
@@ -277,7 +308,7 @@ ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count,
   size_t bytes = count * mrt_collective_dtype_bytes(d), size = (size_t)c->size;
   return queue(c, stream, "nccl_reduce_scatter",
                { call::SCATTER, from, to, bytes * size, bytes, count * size, d,
-                 reduction_of(op), 0 });
+                 reduction_of(op), 0, 0 });
 }
 
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count,
@@ -287,7 +318,7 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t count,
   size_t bytes = count * mrt_collective_dtype_bytes(d);
   return queue(c, stream, "nccl_allgather",
                { call::GATHER, from, to, bytes, bytes * (size_t)c->size, count,
-                 d, MRT_REDUCE_SUM, 0 });
+                 d, MRT_REDUCE_SUM, 0, 0 });
 }
 
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t count,
@@ -297,7 +328,7 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t count,
   size_t bytes = count * mrt_collective_dtype_bytes(d);
   return queue(c, stream, "nccl_broadcast",
                { call::BROADCAST, from, to, c->rank == root ? bytes : 0, bytes,
-                 count, d, MRT_REDUCE_SUM, root });
+                 count, d, MRT_REDUCE_SUM, root, 0 });
 }
 
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type,
