@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_DEVICES = 1024, MOST_LETTERS = 23 };
 
@@ -42,11 +43,14 @@ static path beside(int i, const char *file) {
   return p;
 }
 
-static void *open_beside(const char *file) {
+/* *there: one that is there cannot be opened, for a library that it needs, say;
+ * dlerror has not been asked why. */
+static void *open_beside(const char *file, bool *there) {
   void *found = NULL;
-  for (int i = 0; i < MRT_COUNT(folders) && !found; i++) {
+  for (int i = 0; i < MRT_COUNT(folders) && !found && !*there; i++) {
     path p = beside(i, file);
     if (p.s[0]) found = dlopen(p.s, RTLD_NOW | RTLD_LOCAL);
+    *there = p.s[0] && !found && access(p.s, R_OK) == 0;
   }
   return found;
 }
@@ -54,10 +58,11 @@ static void *open_beside(const char *file) {
 void *mrt_plugin_library(const char *variable, const char *file,
                          const char **why) {
   const char *given = getenv(variable);
-  bool named = given && *given;
+  bool named = given && *given, there = false;
   void *library =
-      named ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : open_beside(file);
-  if (!library && !named) library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+      named ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : open_beside(file, &there);
+  if (!library && !named && !there)
+    library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   const char *text = library ? NULL : dlerror();
   *why = text ? text : "not found";
   return library;
@@ -107,9 +112,25 @@ static bool kind_of(const char *file, char *kind, size_t room) {
   return read_name(kind, &own) && !strchr(kind, ':');
 }
 
+/* One that cannot be opened, since it needs a library that is not here, has the
+ * entry's name in it all the same. */
+static bool names_entry(const char *file) {
+  char piece[1 << 14];
+  size_t kept = 0, n, size = sizeof MRT_PLUGIN_ENTRY; /* with its end */
+  bool found = false;
+  FILE *f = fopen(file, "rb");
+  while (f && !found && (n = fread(piece + kept, 1, sizeof piece - kept, f))) {
+    found = memmem(piece, kept + n, MRT_PLUGIN_ENTRY, size) != NULL;
+    n += kept, kept = n < size ? n : size;
+    memmove(piece, piece + n - kept, kept);
+  }
+  if (f) fclose(f);
+  return found;
+}
+
 static bool is_device(const char *file) {
   void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
-  return library && dlsym(library, MRT_PLUGIN_ENTRY);
+  return library ? dlsym(library, MRT_PLUGIN_ENTRY) != NULL : names_entry(file);
 }
 
 /* Counts `*i` down over the devices of one folder. */
@@ -141,10 +162,23 @@ MRT_API bool mrt_device_kind(int i, char *name, size_t room) {
 
 /* ---- opening ------------------------------------------------------------- */
 
+/* Is there such a file, whatever it is? */
+static bool is_there(const named *n) {
+  const char *given = getenv(n->variable);
+  bool there = given && *given && access(given, R_OK) == 0;
+  for (int i = 0; i < MRT_COUNT(folders) && !(given && *given) && !there; i++)
+    there = access(beside(i, n->file).s, R_OK) == 0;
+  return there;
+}
+
 static mrt_status open_plugin(const named *n, mrt_plugin_open **entry,
                               mrt_error *e) {
   const char *why;
   void *library = mrt_plugin_library(n->variable, n->file, &why);
+  if (!library && is_there(n))
+    return mrt_fail(e, MRT_EDEVICE,
+                    "no device '%s': %s cannot be opened: %.200s", n->kind,
+                    n->file, why);
   if (!library)
     return mrt_fail(e, MRT_EDEVICE,
                     "no device '%s': %s is not beside mrt, in its lib or where "

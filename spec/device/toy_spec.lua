@@ -51,6 +51,19 @@ describe("a device by name", function()
     has(table.concat(core.device_kinds(), " "), "toy")
   end)
 
+  it("is listed where its library cannot be opened, with why not", function()
+    local build = program.path:match "^(.*)/[^/]*$" or "."
+    local toy, folder = files.read(build .. "/lib/libmrt_toy.so"), files.folder()
+    -- The same for a machine of 32 bits.
+    files.write(folder .. "/libmrt_toy.so", toy:sub(1, 4) .. "\1" .. toy:sub(6))
+    files.write(folder .. "/libmrt_text.so", "not a library at all")
+    local line = "cp '%s' '%s/mrt' && ln -s \"$(realpath '%s/lua')\" '%s/lua' && '%s/mrt' info"
+    local code, out = program.shell(line:format(program.path, folder, build, folder, folder))
+    assert.are.equal(0, code, out)
+    assert.matches("  toy +[^\n]*libmrt_toy.so cannot be opened: [^\n]*ELF", out)
+    assert.is_nil(out:find("  text", 1, true), out)
+  end)
+
   it("says which file it looked for", function()
     local text = message_of(mrt.device, "toys")
     has(text, "no device 'toys': libmrt_toys.so")
