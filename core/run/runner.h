@@ -59,8 +59,8 @@ struct mrt_runner {
                                    copied to if runs are recorded; -1: nothing
                                    reads it */
   bool agreed;                  /* the ranks have compared its collectives: */
-  int64_t list_comm;            /* its first communicator, by number, and what */
-  uint64_t list_hash;           /* it asks of that one; 0: there is none */
+  int64_t list_comm;  /* its first communicator, by number, and what */
+  uint64_t list_hash; /* it asks of that one; 0: there is none */
 
   uint64_t runs, seed_epoch; /* how often it ran since that seed */
   mrt_run run;

@@ -62,10 +62,12 @@ describe("memory of a CUDA device", function()
     assert.are.equal(run(loop, 3, "cpu"), bits)
     assert.are.equal(run(loop, 8, "cpu"), same)
     assert.are.equal(7, many.cudaGraphLaunch, out)
-    -- What reads the results at the end waits, in as many calls.
-    for _, what in ipairs { "cudaFree", "cudaMalloc", "cudaFree waited",
-      "cudaStreamSynchronize waited", "cudaEventSynchronize waited" } do
-      assert.are.equal(few[what], many[what], what .. "\n" .. out)
+    assert.are.equal(few.cudaFree, many.cudaFree, out)
+    assert.are.equal(few.cudaMalloc, many.cudaMalloc, out)
+    -- What reads the results at the end waits, in a call or two more if more is left.
+    for _, call in ipairs { "cudaStreamSynchronize", "cudaEventSynchronize" } do
+      local what = call .. " waited"
+      assert.is_true((many[what] or 0) - (few[what] or 0) < 3, what .. "\n" .. out)
     end
     assert.is_nil(many["cudaFree waited"], out)
   end)
