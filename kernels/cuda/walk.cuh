@@ -8,6 +8,9 @@
 #define MRT_CUDA_WALK_CUH
 
 #include "cuda.cuh"
+#ifdef MRT_EMULATED
+#include "emulate.h"
+#endif
 
 /* steps in elements; rank may be 0 */
 struct mrt_walk {
@@ -44,6 +47,9 @@ static inline void mrt_walk_join(mrt_walk *w) {
 static inline bool mrt_walk_is_small(const mrt_walk *w) {
   const int64_t most = (int64_t)1 << 30;
   int64_t x = 0, y = 0;
+#ifdef MRT_EMULATED /* so that specs need no tensors of gigabytes */
+  if (mrt_emulate_wide()) return false;
+#endif
   if (w->count > most) return false;
   for (int i = 0; w->count && i < w->rank; i++) {
     int64_t xs = w->xs[i] < 0 ? -w->xs[i] : w->xs[i];

@@ -126,6 +126,10 @@ void mrt_emulate_fail(long n) {
   inside call;
   fails_in = n;
 }
+int mrt_emulate_wide(void) {
+  static const int wide = number_from("MRT_EMULATE_WIDE", 0) != 0;
+  return wide;
+}
 const char *mrt_emulate_message(void) { return message; }
 
 void mrt_emulate_reset(void) {
@@ -217,13 +221,16 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute,
                                    int device) {
+  static const int clock = (int)number_from("MRT_EMULATE_CLOCK", 1980000),
+                   memory =
+                       (int)number_from("MRT_EMULATE_MEMORY_CLOCK", 2619000);
   static const int known[][2] = {
     { cudaDevAttrMaxThreadsPerBlock, 1024 },
     { cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10 },
     { cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 << 10 },
     { cudaDevAttrWarpSize, 32 },
-    { cudaDevAttrClockRate, 1980000 },
-    { cudaDevAttrMemoryClockRate, 2619000 },
+    { cudaDevAttrClockRate, clock },
+    { cudaDevAttrMemoryClockRate, memory },
     { cudaDevAttrMultiProcessorCount, 132 },
     { cudaDevAttrGlobalMemoryBusWidth, 5120 },
     { cudaDevAttrL2CacheSize, 50 << 20 },

@@ -26,6 +26,8 @@ MRT_EMULATE_API void mrt_emulate_seed(uint64_t seed);
 MRT_EMULATE_API void mrt_emulate_fail(long n);
 /* What broke the device, "" if nothing did. */
 MRT_EMULATE_API const char *mrt_emulate_message(void);
+/* MRT_EMULATE_WIDE=1: places are counted in 64 bits, however few they are. */
+MRT_EMULATE_API int mrt_emulate_wide(void);
 /* Waits for nothing, forgets the failure and the work that was given. */
 MRT_EMULATE_API void mrt_emulate_reset(void);
 
