@@ -95,13 +95,15 @@ static void push_tiers(lua_State *L, const mrt_device_profile *d) {
 }
 
 void mrt_lua_push_device(lua_State *L, const mrt_device_profile *d) {
-  lua_createtable(L, 0, FIELDS + 7);
+  lua_createtable(L, 0, FIELDS + 8);
   lua_pushstring(L, d->name);
   lua_setfield(L, -2, "name");
   lua_pushinteger(L, d->threads);
   lua_setfield(L, -2, "threads");
   lua_pushboolean(L, d->epilogues);
   lua_setfield(L, -2, "epilogues");
+  lua_pushboolean(L, d->records);
+  lua_setfield(L, -2, "records");
   lua_pushboolean(L, d->swap_known);
   lua_setfield(L, -2, "swap_known");
   for (int i = 0; i < FIELDS; i++) {
@@ -230,6 +232,9 @@ static int set_device(lua_State *L) {
   d.threads = threads >= 0 && threads < 1e6 ? (int)threads : 0;
   if (lua_getfield(L, -1, "epilogues") == LUA_TBOOLEAN)
     d.epilogues = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  if (lua_getfield(L, -1, "records") == LUA_TBOOLEAN)
+    d.records = lua_toboolean(L, -1);
   lua_pop(L, 1);
   if (lua_getfield(L, -1, "swap_known") == LUA_TBOOLEAN)
     d.swap_known = lua_toboolean(L, -1);

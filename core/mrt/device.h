@@ -57,7 +57,9 @@ typedef struct mrt_device_profile {
                       such */
   bool epilogues;  /* its products compute the GELU of their sum, which rounds
                      otherwise than GELU of the product */
-  double cache;    /* bytes that come again at cache_bandwidth */
+  bool records; /* it records runs as one launch each, so inputs are copied to
+                      slots that the plan counts */
+  double cache; /* bytes that come again at cache_bandwidth */
   double cache_bandwidth, bandwidth;
   double swap_capacity, swap_read, swap_write, swap_latency; /* swap tier */
   char swap_name[32], swap_folder[256]; /* of it, as in mrt_tier_profile; */

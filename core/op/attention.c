@@ -395,7 +395,7 @@ const mrt_op mrt_op_paged_attention = {
 const mrt_op mrt_op_attention_grad = {
   .name = "attention_grad",
   .number = MRT_OP_attention_grad,
-  .cost = MRT_COST_attention,
+  .cost = MRT_COST_attention_grad,
   .doc = "dq, dk, dv and with mask_grad dmask, of o, lse = attention(q, k, v, "
          "...), from do",
   .min_inputs = 6,

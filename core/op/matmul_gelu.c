@@ -34,8 +34,15 @@ static const mrt_option grad_options[] = {
 };
 static const mrt_gelu_options by_tanh = { .approximate = MRT_GELU_TANH };
 
+static double gelu_flops(const mrt_signature *s) {
+  return 20 * (double)mrt_type_count(s->out[0]);
+}
 static double flops(const mrt_signature *s) {
-  return mrt_matmul_flops(s) + 20 * (double)mrt_type_count(s->out[0]);
+  return mrt_matmul_flops(s) + gelu_flops(s);
+}
+static void work(const mrt_signature *s, double *by_kind) {
+  by_kind[MRT_COST_matmul] += mrt_matmul_flops(s);
+  by_kind[MRT_COST_activation] += gelu_flops(s);
 }
 
 /* gelu_grad of reals, whatever these are, in the dtype of `like`. */
@@ -115,6 +122,7 @@ const mrt_op mrt_op_linear_gelu = {
   .shard_rule = linear_shard_rule,
   .grad = linear_gradient,
   .flops = flops,
+  .work = work,
   .product = mrt_matmul_product,
   .strided = 3,
   .width = MRT_NARROW,
@@ -133,6 +141,7 @@ const mrt_op mrt_op_matmul_gelu_grad = {
   .shard_rule = grad_shard_rule,
   .grad = grad_gradient,
   .flops = flops,
+  .work = work,
   .product = mrt_matmul_product,
   .strided = 3,
   .width = MRT_NARROW,

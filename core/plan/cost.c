@@ -3,7 +3,8 @@
  *   needs   a node's types and options, a device's figures
  *   method  Work is flop by kind at that kind's rate; a product of matrices is
  *           charged for its edges, which makes small and thin ones slow, at the
- *           rate of what its factors are multiplied in.
+ *           rate of what its factors are multiplied in; what is done to its
+ *           result in the same kernel comes on top.
  *           Bytes move meanwhile: the slower of the two counts, and a launch.
  *           So do ranks' bytes over their links (collective_time.c).
  *   never   looks at the clock or the machine: the figures say it all
@@ -111,8 +112,10 @@ static double work_seconds(const mrt_device_profile *d, const mrt_node *n) {
   mrt_node_types_init(&t, n);
   if (n->op->product && mrt_node_sums(n) != MRT_DTYPE_COUNT)
     return ROUNDED_TERM * n->op->flops(&t.s) / d->rate[MRT_COST_pointwise];
-  if (n->op->product) return product_seconds(d, &t.s);
+  if (n->op->product) sum = product_seconds(d, &t.s);
+  if (n->op->product && !n->op->work) return sum;
   work_by_kind(&t.s, by_kind);
+  if (n->op->product) by_kind[n->op->cost] = 0; /* the rest comes on top */
   for (int i = 0; i < MRT_COST_COUNT; i++)
     if (by_kind[i] > 0) sum += by_kind[i] / d->rate[i];
   /* Vectors of f64 hold half as many. */

@@ -10,8 +10,9 @@
 size_t mrt_plan_slots(const mrt_plan *plan) {
   const mrt_queue *q = plan->ctx->device.queue;
   const mrt_graph *g = &plan->graph;
+  bool records = plan->device.records || (q && q->record);
   size_t bytes = 0;
-  for (int i = 0; q && q->record && i < g->value_count; i++)
+  for (int i = 0; records && i < g->value_count; i++)
     if (g->values[i]->leaf == MRT_LEAF_INPUT)
       bytes += mrt_round_up(plan->ctx, mrt_type_bytes(&g->values[i]->type));
   return bytes;

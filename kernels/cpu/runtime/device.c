@@ -169,11 +169,12 @@ static const double shares[MRT_COST_COUNT] = {
   [MRT_COST_view] = 1,           [MRT_COST_matmul] = 1,
   [MRT_COST_convolution] = 1,    [MRT_COST_convolution_dx] = 1,
   [MRT_COST_convolution_dw] = 1, [MRT_COST_attention] = 1,
-  [MRT_COST_norm] = .3,          [MRT_COST_activation] = .3,
-  [MRT_COST_softmax] = .06,      [MRT_COST_dropout] = .1,
-  [MRT_COST_pooling] = .1,       [MRT_COST_pointwise] = .2,
-  [MRT_COST_reduce] = .15,       [MRT_COST_move] = .1,
-  [MRT_COST_random] = .1,        [MRT_COST_update] = .25,
+  [MRT_COST_attention_grad] = 1, [MRT_COST_norm] = .3,
+  [MRT_COST_activation] = .3,    [MRT_COST_softmax] = .06,
+  [MRT_COST_dropout] = .1,       [MRT_COST_pooling] = .1,
+  [MRT_COST_pointwise] = .2,     [MRT_COST_reduce] = .15,
+  [MRT_COST_move] = .1,          [MRT_COST_random] = .1,
+  [MRT_COST_update] = .25,
 };
 
 static void describe(const mrt_device *device, mrt_device_profile *to) {
@@ -195,6 +196,7 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .edge[MRT_COST_convolution_dx] = { 25, 4, 4 },
                               .edge[MRT_COST_convolution_dw] = { 4, 4, 48 },
                               .edge[MRT_COST_attention] = { 0, 64, 0 },
+                              .edge[MRT_COST_attention_grad] = { 0, 64, 0 },
                               .winograd = device->winograd ? 1.7 : 0,
                               .cache = 4e6,
                               .cache_bandwidth = 50e9 * threads,

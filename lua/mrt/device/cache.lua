@@ -67,8 +67,12 @@ function cache.completed(profile, declared)
   for name, value in pairs(profile) do out[name] = value end
   out.flops = with_rest(profile.flops, declared.matrix, share)
   out.rate = with_rest(profile.rate, declared.rate, share)
+  if profile.rate and not profile.rate.attention_grad then -- as versions before measured it
+    out.rate.attention_grad = out.rate.attention
+  end
   out.edge = with_rest(profile.edge, declared.edge)
   if out.epilogues == nil then out.epilogues = declared.epilogues end
+  if out.records == nil then out.records = declared.records end
   if out.winograd == nil then out.winograd = declared.winograd end
   if core.info().device == "cpu" and profile.swap and not profile.swap[1] then
     out.swap = with_rest({ guessed = true }, profile.swap)

@@ -110,7 +110,7 @@ end
 
 local HEADS = 8
 
--- flop/s of causal attention over `length` keys of `width`.
+-- flop/s of causal attention and its gradient over `length` keys of `width`.
 local function attention(length, width, o)
   local q, flops, time = randn(2, length, HEADS, width), 0, 0
   local result = nodes(function(x)
@@ -118,7 +118,7 @@ local function attention(length, width, o)
     return core.grad({ y:sum() }, { x })[1]
   end, { q }, o)
   for _, n in ipairs(result) do
-    if n.class == "attention" then
+    if n.class:find "^attention" then
       flops, time = flops + n.flops, time + n.measured
     end
   end
@@ -297,8 +297,10 @@ local function figures(o)
   o.launch = each
   local matrix, edge_of = products(o)
   local attended, attention_edge = attention_rate(o)
-  local rates = { matmul = matrix, attention = attended, update = update_rate(o) }
-  local edges = { matmul = edge_of, attention = attention_edge }
+  local rates = { matmul = matrix, attention = attended, attention_grad = attended,
+    update = update_rate(o) }
+  local edges = { matmul = edge_of, attention = attention_edge,
+    attention_grad = attention_edge }
   convolutions(o, rates, edges)
   for _, class in ipairs(o.classes) do rates[class] = rate(class, o) end
   local flops = { f32 = matrix, f64 = math.min(matrix, products_in("f64", matrix, o)) }
@@ -319,6 +321,7 @@ function measure.run(o)
   return {
     name = (declared.name:gsub("%-measured", "")) .. "-measured", align = declared.align,
     threads = declared.threads, serial = declared.serial, epilogues = declared.epilogues,
+    records = declared.records,
     winograd = declared.winograd,
     launch = found.launch, call = found.call, rate = found.rate,
     flops = found.flops, edge = found.edge,

@@ -5,7 +5,14 @@
 --- (no sparsity); `efficiency` is the share of them that real kernels reach:
 --- large bf16 products 0.78 to 0.81 of the peak (cuBLAS, 8192 cubed), memory-bound
 --- kernels 0.77 of the bandwidth (cuDNN's norms), as others saw them on an H200, assumed
---- of the rest.  No step of mrt was timed on any of these machines.
+--- of the rest.
+---
+--- `kernels` of Hopper are fitted to one H100: GPT-2's steps in bf16, 124M and 1558M at
+--- 16 x 1,024 tokens, node by node (scripts/gpu_check; its ten microseconds a node of waiting
+--- taken off).  Gradients of attention to theirs, norms and their gradients to
+--- theirs, sums to those of biases, updates to AdamW, activations to what GELU adds to a
+--- product.  So the two steps are predicted as 35.4 and 345 ms and took 34.7 and 353.  No
+--- step of mrt was timed on the other machines.
 ---
 --- Links are those of a node of eight and, between nodes, of a network card for each
 --- device; "h100+25gbe" has one Ethernet card a node instead.  Figures of NVLink are
@@ -49,7 +56,7 @@ local box = { { name = "PCIe 4.0 x16 and host memory", ranks = 4, bandwidth = 12
 -- of 128 by 128 half empty on average, attention at half the rate of products.
 local function gpu(p)
   p.align, p.efficiency, p.launch, p.call = 256, 0.77, 3e-6, 1e-5
-  p.threads, p.serial, p.epilogues = 1, 0, true
+  p.threads, p.serial, p.epilogues, p.records = 1, 0, true, true
   p.overhead = 512 * 2 ^ 20 -- a context and its libraries take 300 MB to 1 GB
   p.edge = { matmul = { 64, 64, 32 }, convolution = { 64, 64, 32 },
     convolution_dx = { 64, 64, 32 }, convolution_dw = { 64, 64, 32 }, attention = { 64, 64, 0 } }
@@ -68,12 +75,24 @@ local function ampere_server(name, about, capacity, bandwidth)
       bf16 = 312 * TFLOPS } }
 end
 
+-- flop/s as rows count them, before `efficiency`: shares of figures of the data sheet.
+local function kernels(p)
+  local f32, bandwidth = p.flops.f32, p.memory.bandwidth
+  p.rate.attention_grad = p.rate.attention / 1.76
+  p.rate.activation = f32 * 0.35
+  p.rate.norm = bandwidth * 0.99
+  p.rate.reduce = bandwidth * 0.38
+  p.rate.update = bandwidth * 0.54
+  return p
+end
+
 local function hopper(name, about, capacity, bandwidth, source)
-  return gpu { name = name, about = about, source = source,
+  return kernels(gpu { name = name, about = about, source = source,
+    cache = { name = "L2", capacity = 40e6, bandwidth = 3 * bandwidth }, -- assumed
     memory = { name = "HBM3", capacity = capacity, bandwidth = bandwidth },
     swap = pcie5, links = nvlink4,
     flops = { f32 = 67 * TFLOPS, f64 = 67 * TFLOPS, f16 = 989.4 * TFLOPS,
-      bf16 = 989.4 * TFLOPS } }
+      bf16 = 989.4 * TFLOPS } })
 end
 
 local function ampere_desktop(name, about, capacity, bandwidth, f32, half)

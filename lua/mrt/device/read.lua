@@ -21,6 +21,7 @@
 ---       launch = 3e-6, call = 1e-5,           -- seconds a node, a run
 ---       threads = 1, serial = 0, overhead = 0,  -- bytes of the driver and libraries
 ---       epilogues = false,                    -- products compute GELU: core/mrt.h
+---       records = false,                      -- a run is one launch: inputs are copied
 ---       winograd = 1.7,                       -- times quicker convolutions of 3 x 3
 ---                                             -- are by fewer multiplications; 0: not
 ---       links = { {name = "NVLink", ranks = 8, bandwidth = 360e9, latency = 3e-6,
@@ -79,6 +80,7 @@ local kinds = {
   align = "number", threads = "number", vector = "number",
   efficiency = "number", launch = "number", call = "number",
   serial = "number", overhead = "number", memory = "table", cache = "table", swap = "table",
+  records = "boolean",
   flops = "table", rate = "table", edge = "table", epilogues = "boolean", links = "table",
   winograd = "number",
 }
@@ -252,15 +254,18 @@ local function check_all(p)
   end
 end
 
--- Kinds of work at the rate of products unless said otherwise.
+-- Kinds of work at the rate of products unless said otherwise, and one that is as another.
 local of_products = { matmul = true, convolution = true, convolution_dx = true,
-  convolution_dw = true, attention = true }
+  convolution_dw = true, attention = true, attention_grad = true }
+local as = { attention_grad = "attention" }
+
+local function of_kind(figures, kind) return figures and (figures[kind] or figures[as[kind]]) end
 
 local function rates(p, share)
   local out = {}
   for kind in pairs(names().rate) do
     local plain = of_products[kind] and p.flops.f32 or p.vector or p.flops.f32
-    out[kind] = (p.rate and p.rate[kind] or plain) * share
+    out[kind] = (of_kind(p.rate, kind) or plain) * share
   end
   return out
 end
@@ -268,7 +273,7 @@ end
 local function edges(p)
   local out = {}
   for kind in pairs(names().edge) do
-    out[kind] = p.edge and p.edge[kind] or { 0, 0, 0 }
+    out[kind] = of_kind(p.edge, kind) or { 0, 0, 0 }
   end
   return out
 end
@@ -283,7 +288,8 @@ local function matrix(p, share)
 end
 
 local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
-  call = 0, serial = 0, overhead = 0, epilogues = false, winograd = 0 }
+  call = 0, serial = 0, overhead = 0, epilogues = false,
+  records = false, winograd = 0 }
 local no_swap = { capacity = 0, latency = 0, bandwidth = 0 }
 
 -- p's fields, then those of `otherwise`.
@@ -323,7 +329,7 @@ local function flat(given)
     name = p.name, align = p.align, threads = p.threads,
     capacity = memory.capacity, overhead = p.overhead, bandwidth = memory.bandwidth * share,
     cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
-    epilogues = p.epilogues, winograd = p.winograd,
+    epilogues = p.epilogues, records = p.records, winograd = p.winograd,
     launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
     swap_capacity = swap.capacity, swap_latency = swap.latency,

@@ -92,6 +92,31 @@ describe("a CUDA device", function()
     assert.are.equal("cuda:0", mrt.device())
   end)
 
+  it("declares what its attributes say", function()
+    if not library:find("emulated", 1, true) then return pending "not the emulated device" end
+    local script = [[
+      local mrt = require "mrt"
+      mrt.device "cuda:0"
+      local d = require "mrt.core".device()
+      print(d.bandwidth, d.matrix.f32, d.matrix.bf16, d.rate.norm)]]
+    local function figures(before)
+      local list = {}
+      for x in run(script, "MRT_DEVICE=declared " .. before):gmatch "%S+" do
+        list[#list + 1] = tonumber(x)
+      end
+      return list
+    end
+    local h100 = figures ""
+    local sheet = { 3350e9, 67e12, 989.4e12, 3350e9 }
+    for i, x in ipairs(sheet) do
+      assert.is_true(math.abs(h100[i] / (0.77 * x) - 1) < 0.015, h100[i])
+    end
+    local slower = figures "MRT_EMULATE_MEMORY_CLOCK=1000000 MRT_EMULATE_CLOCK=990000"
+    assert.is_true(math.abs(slower[1] / h100[1] - 1 / 2.619) < 1e-3)
+    assert.is_true(math.abs(slower[2] / h100[2] - 0.5) < 1e-3)
+    assert.is_true(math.abs(slower[4] / slower[1] - h100[4] / h100[1]) < 1e-3)
+  end)
+
   it("keeps tensors where they are made; operators take those of one device", function()
     local here = mrt.tensor { 1, 2, 3 }
     mrt.device "cuda:0"

@@ -69,6 +69,10 @@ local function totals(plan, lines)
     add(lines, "overhead    %s  the device's driver and libraries, not in peak; budgets hold both",
       bytes(plan.device.overhead))
   end
+  if plan.device.records then
+    add(lines, "recording   %s  about (an estimate): what the device takes for the recorded step,"
+      .. " in neither", bytes(plan:recording()))
+  end
   swapped(plan, lines)
 end
 
