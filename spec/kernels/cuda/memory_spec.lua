@@ -72,6 +72,20 @@ describe("memory of a CUDA device", function()
     assert.is_nil(many["cudaFree waited"], out)
   end)
 
+  it("is the pool's for large tensors that are computed outside of a step, too", function()
+    local eager = [[
+      local mrt = require "mrt"
+      mrt.device "DEVICE"
+      local x = mrt.eval(mrt.ones(1 << 21))
+      for i = 1, STEPS do x = mrt.eval(x * 2) end
+      print("bits", x:slice(1, 1, 2):totable()[1]) ]]
+    local bits, few = run(eager, 3, "cuda:0")
+    local _, many, out = run(eager, 9, "cuda:0")
+    assert.are.equal("bits\t8.0", bits)
+    assert.are.equal(few.cudaFree, many.cudaFree, out)
+    assert.are.equal(few.cudaMalloc, many.cudaMalloc, out)
+  end)
+
   it("is the same bits in other orders of the streams", function()
     local wanted = run(loop, 4, "cpu")
     for seed = 1, 3 do
