@@ -109,6 +109,8 @@ typedef struct mrt_kernel {
   /* Can it compute this?  Of a device that is no CPU: what it cannot, the CPU
    * does.  NULL: all that the row allows. */
   bool (*takes)(const struct mrt_signature *s);
+  /* Results may have any strides, but that of the last dimension: 1. */
+  bool spreads;
 } mrt_kernel;
 
 #endif

@@ -140,7 +140,8 @@ bool mrt_node_is_update(const mrt_node *n) {
 }
 
 void mrt_node_types_init(mrt_node_types *t, const mrt_node *n) {
-  t->s = (mrt_signature){ n->op, n->options, n->nin, n->nout, t->in, t->out };
+  t->s = (mrt_signature){ n->op, n->options, n->nin, n->nout - n->joined,
+                          t->in, t->out };
   if (t->s.nin > MRT_COUNT(t->in)) t->s.nin = MRT_COUNT(t->in);
   if (t->s.nout > MRT_COUNT(t->out)) t->s.nout = MRT_COUNT(t->out);
   for (int i = 0; i < t->s.nin; i++) t->in[i] = &n->in[i]->type;
@@ -166,7 +167,7 @@ double mrt_node_bytes(const mrt_node *n) {
   if (n->op->bytes) return mrt_node_types_init(&t, n), n->op->bytes(&t.s);
   double bytes = 0;
   for (int i = 0; i < n->nin; i++) bytes += bytes_read(n->in[i]);
-  for (int i = 0; i < n->nout; i++)
+  for (int i = 0; i < n->nout - n->joined; i++)
     bytes += (double)mrt_type_bytes(&n->out[i]->type);
   return bytes;
 }

@@ -70,6 +70,7 @@ typedef struct mrt_node {
   bool dead;                       /* removed by the next mrt_graph_sweep */
   bool in_tier; /* an update that the host makes where the variables are that
                    it writes: in the swap tier */
+  bool joined;  /* its last result is no operand: the others are parts of it */
   int scratch_buffer; /* or -1 */
   int mark;           /* scratch of one pass */
 } mrt_node;

@@ -49,7 +49,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
   s->seconds = mrt_node_seconds(plan, n);
   s->call = (mrt_call){ .options = n->options,
                         .nin = n->nin,
-                        .nout = n->nout,
+                        .nout = n->nout - n->joined,
                         .in = MRT_NEW(&g->arena, mrt_operand, n->nin),
                         .out = MRT_NEW(&g->arena, mrt_operand, n->nout),
                         .run = &plan->idle,

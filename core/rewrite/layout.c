@@ -5,9 +5,14 @@
  *   method  One walk.  A view's layout follows from its input's; where it
  *           cannot, and where a kernel wants contiguous bytes, a copy goes in
  *           (one per value).  An update's outputs lie where its inputs lie.
- *           Plan outputs get contiguous storage of their own.
+ *           Plan outputs get contiguous storage of their own.  A cat of all
+ *           results of one node, which nothing else reads and whose kernel
+ *           writes with any strides, is no node: it becomes the last result,
+ *           and the others parts of it.
  *
  * SPDX-License-Identifier: MIT */
+#include "device/device.h"
+#include "op/move.h"
 #include "rewrite/rewrite.h"
 
 #include <string.h>
@@ -81,6 +86,49 @@ static mrt_status lay_node(laying *l, mrt_node *n) {
   return put(l, n);
 }
 
+/* ---- results side by side ------------------------------------------------ */
+
+static bool spreads(const mrt_graph *g, const mrt_node *n) {
+  const mrt_device *d = &g->ctx->device;
+  const mrt_kernel *k = d->kernel(d, n->op->number, mrt_node_real(n));
+  mrt_node_types t;
+  mrt_node_types_init(&t, n);
+  return k && k->spreads && (!k->takes || k->takes(&t.s));
+}
+
+/* Its dim is not the last one, along which parts have gaps. */
+static bool is_join(const mrt_graph *g, const mrt_node *n) {
+  if (n->op->number != MRT_OP_cat) return false;
+  const mrt_node *maker = n->in[0]->node;
+  const mrt_dim_options *o = n->options;
+  if (!maker || maker->nout != n->nin || mrt_node_is_view(maker) ||
+      mrt_node_is_update(maker) || o->dim == n->out[0]->type.rank - 1)
+    return false;
+  for (int i = 0; i < n->nin; i++)
+    if (n->in[i]->node != maker || n->in[i]->uses != 1) return false;
+  return spreads(g, maker);
+}
+
+static mrt_status join(laying *l, const mrt_node *cat) {
+  mrt_node *maker = cat->in[0]->node;
+  const mrt_dim_options *o = cat->options;
+  mrt_value *all = cat->out[0];
+  int n = maker->nout;
+  int64_t at = 0;
+  mrt_value **out = MRT_NEW(&l->g->arena, mrt_value *, n + 1);
+  if (!out) return mrt_nomem(&l->g->ctx->error);
+  memcpy(out, maker->out, (size_t)n * sizeof *out);
+  out[n] = all, all->node = maker, all->index = n;
+  maker->out = out, maker->nout = n + 1, maker->joined = true;
+  for (int i = 0; i < n; i++) {
+    mrt_value *part = cat->in[i];
+    part->base = all, part->offset = at * all->strides[o->dim];
+    memcpy(part->strides, all->strides, sizeof part->strides);
+    at += part->type.dims[o->dim];
+  }
+  return MRT_OK;
+}
+
 /* An output must not be a view, nor live in somebody else's storage. */
 static mrt_status lay_outputs(laying *l) {
   mrt_graph *g = l->g;
@@ -95,10 +143,13 @@ static mrt_status lay_outputs(laying *l) {
 mrt_status mrt_pass_layout(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
   laying l = { .g = g };
+  mrt_graph_count_uses(g);
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
     if (mrt_node_is_view(n))
       MRT_TRY(lay_view(&l, n));
+    else if (is_join(g, n))
+      MRT_TRY(join(&l, n));
     else
       MRT_TRY(lay_node(&l, n));
   }

@@ -3,6 +3,7 @@
  *   ROW(name)      a launcher, mrt_cuda_<name>
  *   SCRATCH(name)  and the bytes it asks for, mrt_cuda_<name>_scratch
  *   PRODUCT(name)  as PREPARED: with sums in f32 (f64) only
+ *   SPREADS(name)  as PREPARED: with results of any strides
  *   CODED(name)    as PREPARED: with rows as they are only
  *   UPDATE(name)   a launcher, of which one call is a special case; of all
  *                  elements
@@ -32,6 +33,7 @@ bool mrt_cuda_update_rows_takes(const mrt_signature *s);
   SCRATCH(name) void *mrt_cuda_##name##_prepare(const mrt_call *call);         \
   void mrt_cuda_##name##_release(void *state);
 #define PRODUCT(name) PREPARED(name)
+#define SPREADS(name) PREPARED(name)
 #define CODED(name)   PREPARED(name)
 #define UPDATE(name)                                                           \
   void mrt_cuda_##name(const mrt_call *const *calls, int count);               \
@@ -43,6 +45,7 @@ bool mrt_cuda_update_rows_takes(const mrt_signature *s);
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
+#undef SPREADS
 #undef CODED
 #undef UPDATE
 #undef BY_ROWS
@@ -79,6 +82,14 @@ static bool updates_all(const mrt_signature *s) {
     .release = mrt_cuda_##name##_release,                                      \
     .takes = mrt_cuda_sums_wide                                                \
   };
+#define SPREADS(name)                                                          \
+  static const mrt_kernel name##_kernel = {                                    \
+    .run = mrt_cuda_##name,                                                    \
+    .scratch = mrt_cuda_##name##_scratch,                                      \
+    .prepare = mrt_cuda_##name##_prepare,                                      \
+    .release = mrt_cuda_##name##_release,                                      \
+    .spreads = true                                                            \
+  };
 #define CODED(name)                                                            \
   static const mrt_kernel name##_kernel = {                                    \
     .run = mrt_cuda_##name,                                                    \
@@ -108,6 +119,7 @@ static bool updates_all(const mrt_signature *s) {
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
+#undef SPREADS
 #undef CODED
 #undef UPDATE
 #undef BY_ROWS
@@ -118,6 +130,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #define SCRATCH(name)  ROW(name)
 #define PREPARED(name) ROW(name)
 #define PRODUCT(name)  ROW(name)
+#define SPREADS(name)  ROW(name)
 #define CODED(name)    ROW(name)
 #define UPDATE(name)   ROW(name)
 #define BY_ROWS(name)  ROW(name)
@@ -128,6 +141,7 @@ static const mrt_kernel *const listed[MRT_OP_COUNT] = {
 #undef SCRATCH
 #undef PREPARED
 #undef PRODUCT
+#undef SPREADS
 #undef CODED
 #undef UPDATE
 #undef BY_ROWS
