@@ -158,7 +158,9 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
 template <int N> struct terms {
   float lse[2][N], delta[2][N];
   int64_t item;
-  int b, hk, s;
+  int hk, s;
+  alignas(16) int b; /* and what follows: one load */
+  int h_end;
   mrt_seen_span seers;
 };
 
@@ -209,15 +211,14 @@ MRT_DEVICE void load_queries(const gradient_mma_call<T> &c, int64_t there,
 
 template <typename T, int W, int M, bool ANY>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
-    keys(gradient_mma_call<T> c, int64_t tiles) {
+    keys(gradient_mma_call<T> c, int64_t tiles, int64_t items) {
   constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
   constexpr int ROWS = MMA_ROWS * M;
   MRT_SHARED(T, shared);
   __shared__ terms<N> m;
   T *k = shared, *v = k + ROWS * STEP, *pair = v + ROWS * STEP;
   int row = (int)threadIdx.x / 32 * 16 * M;
-  for (int64_t item = blockIdx.x; item < c.n.B * c.n.Hk * tiles;
-       item += gridDim.x) {
+  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
     int64_t head = item / tiles;
     int s = (int)(item % tiles) * ROWS;
     int b = (int)(head / c.n.Hk), hk = (int)(head % c.n.Hk);
@@ -229,24 +230,25 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     mrt_heads<T> v_rows = mrt_rows(c.v, sample.S);
     float dk[M][W / 8][4] = {}, dv[M][W / 8][4] = {};
     query_walk now = { hk * group, seers.from };
-    int h_end = seers.from < seers.end ? now.h + group : now.h;
+    bool more = seers.from < seers.end;
 
     __syncthreads(); /* the last item's tiles have been read */
     if (threadIdx.x == 0) {
-      m.item = item, m.b = b, m.hk = hk, m.s = s, m.seers = seers;
+      m.item = item, m.b = b, m.hk = hk, m.s = s;
+      m.h_end = now.h + group, m.seers = seers;
     }
     mrt_mma_load<ANY, W, ROWS>(k_rows, mrt_head(c.k, b, hk), s, k);
     mrt_mma_load<ANY, W, ROWS>(v_rows, mrt_head(c.v, b, hk), s, v);
-    if (now.h < h_end)
-      load_queries<ANY, T, W>(c, sample.T, b, now, 0, pair, &m);
-    for (int stage = 0; now.h < h_end; stage = 1 - stage) {
+    if (more) load_queries<ANY, T, W>(c, sample.T, b, now, 0, pair, &m);
+    for (int stage = 0; more; stage = 1 - stage) {
       float p[M][N / 8][4], ds[M][N / 8][4];
       look at = { band, b, now.h, now.t, s + row };
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
       step_on<N>(&now, m.seers);
-      if (now.h < h_end)
-        load_queries<ANY, T, W>(c, sample.T, b, now, 1 - stage, pair, &m);
+      more = now.h < m.h_end;
+      if (more)
+        load_queries<ANY, T, W>(c, band.others, b, now, 1 - stage, pair, &m);
       if (!mrt_sees_some<N>(band, s + row, 16 * M, at.t)) continue;
       const T *q = pair + stage * STAGE, *dout = q + STAGE / 2;
       mrt_mma_scores_at<W, N, M>(k, row, q, p);
@@ -292,7 +294,7 @@ static void run_as(const mrt_call *c, const float *delta) {
   if (key_heads * by_s > 0)
     MRT_LAUNCH(mrt_blocks(key_heads * by_s, 1), MMA_THREADS, bytes,
                c->run->queue, keys<T, W, M, ANY>)
-  (a, by_s);
+  (a, by_s, key_heads * by_s);
 }
 template <typename T, int W>
 static void run(const mrt_call *c, const mrt_attention &n, const float *delta) {

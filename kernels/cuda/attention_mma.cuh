@@ -117,26 +117,28 @@ static inline bool mrt_mma_packs(const mrt_operand *x, More... more) {
   return fits && mrt_mma_packs(more...);
 }
 
-/* Begin to copy rows first .. first + ROWS of a head. */
+/* Begin to copy rows first .. first + ROWS of a head.  What is counted fits in
+ * an int here, too. */
 template <bool ANY, int W, int ROWS, typename T>
 MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
                              T *tile) {
   constexpr int V = 8, PACKS = W / V, AT_ONCE = MMA_THREADS / PACKS;
   int column = (int)threadIdx.x % PACKS * V, row = (int)threadIdx.x / PACKS;
+  int width = (int)x.width;
   int64_t step = x.strides[1];
-  int left = (int)mrt_within(x.rows - first - row, ROWS);
+  int left = (int)x.rows - (int)first - row;
   const T *from = x.x + head + (first + row) * step;
   T *to = tile + row * mrt_step<W> + column;
   if constexpr (ANY) {
     for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
       for (int k = 0; k < V; k++) {
         T value = {};
-        if (i < left && column + k < x.width)
+        if (i < left && column + k < width)
           value = from[(column + k) * x.strides[3]];
         to[i * mrt_step<W> + k] = value;
       }
   } else {
-    if (column >= x.width) left = 0;
+    if (column >= width) left = 0;
     from += column;
     MRT_UNROLL
     for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
