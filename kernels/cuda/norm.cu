@@ -24,7 +24,12 @@
 
 namespace {
 
-enum { PACKS = 4, GRAD_PACKS = 2, ROWS = 4 };
+enum { ROWS = 4 };
+
+/* Packs of V that a thread has of a row: more would not fit in registers, with
+ * the weights, or the sums, of as many columns. */
+constexpr int packs(int V) { return V > 4 ? 2 : 4; }
+constexpr int grad_packs(int V) { return packs(V) / 2; }
 
 struct cuda_norm_shape {
   int64_t rows, n;
@@ -50,6 +55,11 @@ template <typename R> MRT_DEVICE bool is_there(const mrt_any<R> &x) {
 template <typename W> mrt_place<W> optional(const mrt_call *c, int i) {
   if (i < c->nin) return mrt_at<W>(&c->in[i]);
   return mrt_place_of<W>::at(NULL, MRT_f32);
+}
+/* A pack of weights that may be absent. */
+template <int V, typename X, typename R>
+MRT_DEVICE void get_weights(X w, int64_t first, int64_t n, R *v) {
+  if (is_there(w)) mrt_get_pack<V>(w, first, n, (R)0, v);
 }
 template <typename T> using any_weights = mrt_mixed<mrt_real<T>>;
 
@@ -97,14 +107,15 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
   R w[P ? P : 1][V], b[P ? P : 1][V]; /* where rows fit: of all rows */
+  mrt_packs<W, P, V> ws, bs;
+  int64_t column = threadIdx.x * V, step = (int64_t)blockDim.x * V;
+  if (is_there(a.w)) ws.read(a.w, column, step, n);
+  if (is_there(a.b)) bs.read(a.b, column, step, n);
   MRT_UNROLL
-  for (int p = 0; p < P; p++) {
-    int64_t column = ((int64_t)p * blockDim.x + threadIdx.x) * V;
-    if (is_there(a.w)) mrt_get_pack<V>(a.w, column, n, (R)0, w[p]);
-    if (is_there(a.b)) mrt_get_pack<V>(a.b, column, n, (R)0, b[p]);
-  }
+  for (int p = 0; p < P; p++) ws.widen(p, w[p]), bs.widen(p, b[p]);
   for (int64_t r = mrt_first_row(); r < a.s.rows; r += mrt_row_stride()) {
     mrt_row<T, P> row(a.x, r, n, 0);
+    row.open();
     R mean = 0, squares = 0;
     if (a.means && n) {
       R first = mrt_get<R>(a.x, r * n);
@@ -126,9 +137,8 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
                                      : 1 / sqrt(variance + a.eps);
     int p = 0;
     mrt_each(row, [&](R *v, int64_t i) {
-      int64_t column = i - r * n;
-      if (P == 0 && is_there(a.w)) mrt_get_pack<V>(a.w, column, n, (R)0, w[0]);
-      if (P == 0 && is_there(a.b)) mrt_get_pack<V>(a.b, column, n, (R)0, b[0]);
+      if (P == 0) get_weights<V>(a.w, i - r * n, n, w[0]);
+      if (P == 0) get_weights<V>(a.b, i - r * n, n, b[0]);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         v[k] = (v[k] - mean) * rstd;
@@ -157,13 +167,14 @@ void forward_as(const mrt_call *c) {
                             (R *)c->out[c->nout - 1].data,
                             (R)o->eps,
                             shape_of(c) };
-  dim3 team = mrt_team(a.s.n, mrt_at_once<T>, PACKS);
+  constexpr int V = mrt_at_once<T>, P = packs(V);
+  dim3 team = mrt_team(a.s.n, V, P);
   /* Teams that have weights in registers take several rows. */
   unsigned grid = mrt_blocks(a.s.rows, team.y);
   unsigned some = mrt_blocks(a.s.rows, (int64_t)team.y * ROWS);
   if (a.s.rows == 0) return;
-  if (mrt_suffices(team, a.s.n, mrt_at_once<T>, PACKS))
-    MRT_LAUNCH(some, team, 0, c->run->queue, each_row<T, Y, W, PACKS>)(a);
+  if (mrt_suffices(team, a.s.n, V, P))
+    MRT_LAUNCH(some, team, 0, c->run->queue, each_row<T, Y, W, P>)(a);
   else
     MRT_LAUNCH(grid, team, 0, c->run->queue, each_row<T, Y, W, 0>)(a);
 }
@@ -230,6 +241,11 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   constexpr int V = mrt_at_once<T>;
   int64_t n = a.s.n;
   column_sums<R, P, V> sums = {};
+  R w[P ? P : 1][V]; /* where rows fit: of all rows */
+  mrt_packs<W, P, V> ws;
+  if (is_there(a.w)) ws.read(a.w, threadIdx.x * V, (int64_t)blockDim.x * V, n);
+  MRT_UNROLL
+  for (int p = 0; p < P; p++) ws.widen(p, w[p]);
   /* A team without a part has no rows: it would read those of another, where dx
    * may be by now. */
   int64_t part = mrt_first_row(), rows = part < parts ? a.s.rows : 0;
@@ -237,15 +253,15 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     mrt_row<T, P, V> row(a.x, r, n, 0);
     mrt_row<D, P, V> dy(a.dy, r, n, 0);
     R mean = a.means ? a.means[r] : 0, rstd = a.rstds[r], g = 0, gn = 0;
+    row.open(), dy.open();
     int p = 0;
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
-      R w[V];
-      if (is_there(a.w)) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);
+      if (P == 0) get_weights<V>(a.w, i - r * n, n, w[0]);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         x[k] = (x[k] - mean) * rstd;
         if (P) sums.dw[p][k] += d[k] * x[k], sums.db[p][k] += d[k];
-        if (is_there(a.w)) d[k] *= w[k];
+        if (is_there(a.w)) d[k] *= w[p][k];
         g += d[k];
         gn += d[k] * x[k];
       }
@@ -254,12 +270,11 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
     g = a.means ? mean_of(mrt_team_sum(g), n) : 0;
     gn = mean_of(mrt_team_sum(gn), n);
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
-      R w[V];
-      if (P == 0 && is_there(a.w)) mrt_get_pack<V>(a.w, i - r * n, n, (R)0, w);
+      if (P == 0) get_weights<V>(a.w, i - r * n, n, w[0]);
       MRT_UNROLL
       for (int k = 0; k < V; k++) {
         if (P == 0) x[k] = (x[k] - mean) * rstd;
-        if (P == 0 && is_there(a.w)) d[k] *= w[k];
+        if (P == 0 && is_there(a.w)) d[k] *= w[0][k];
         x[k] = rstd * (d[k] - g - x[k] * gn);
       }
       mrt_put_pack<V>(a.dx, i, row.end, x);
@@ -352,7 +367,7 @@ size_t grad_scratch(const mrt_call *c) {
   size_t bytes = (size_t)mrt_bytes_of(c->in[1].type.dtype);
   int64_t parts = parts_of(s.rows);
   for (int V = 2; V <= 8; V *= 2) {
-    int64_t of_rows = team_parts_of(s.rows, mrt_team(s.n, V, GRAD_PACKS));
+    int64_t of_rows = team_parts_of(s.rows, mrt_team(s.n, V, grad_packs(V)));
     if (of_rows > parts) parts = of_rows;
   }
   return c->nout > 1 ? (size_t)(2 * parts * s.n) * bytes : 0;
@@ -386,8 +401,9 @@ void backward_as(const mrt_call *c, const void *means, int w) {
     optional<W>(c, w),    (const R *)means,      (const R *)c->in[w - 2].data,
     shape_of(c)
   };
-  dim3 team = mrt_team(a.s.n, V, GRAD_PACKS);
-  bool sums = c->nout > 1, fits = mrt_suffices(team, a.s.n, V, GRAD_PACKS);
+  constexpr int P = grad_packs(V);
+  dim3 team = mrt_team(a.s.n, V, P);
+  bool sums = c->nout > 1, fits = mrt_suffices(team, a.s.n, V, P);
   int64_t parts = parts_of(a.s.rows);
   if (a.s.n == 0) return;
   if (sums && !fits) sum_columns(c, a);
@@ -395,7 +411,7 @@ void backward_as(const mrt_call *c, const void *means, int w) {
     int64_t teams = (int64_t)mrt_blocks(a.s.rows, team.y) * team.y;
     if (sums) parts = teams = team_parts_of(a.s.rows, team);
     MRT_LAUNCH(mrt_blocks(teams, team.y), team, 0, c->run->queue,
-               each_row_grad<T, D, G, W, GRAD_PACKS>)
+               each_row_grad<T, D, G, W, P>)
     (a, sums ? (R *)c->scratch : NULL, teams);
   } else if (a.s.rows > 0) {
     unsigned grid = mrt_blocks(a.s.rows, 1);

@@ -84,23 +84,99 @@ MRT_DEVICE int64_t mrt_row_stride(void) {
   return (int64_t)gridDim.x * blockDim.y;
 }
 
+/* As large as such an element, and at least 4 bytes. */
+template <size_t BYTES> struct mrt_word_of { typedef uint32_t type; };
+template <> struct mrt_word_of<8> { typedef uint64_t type; };
+template <size_t BYTES> using mrt_word = typename mrt_word_of<BYTES>::type;
+
+/* P packs of V, as they lie in memory: to read them waits for nothing, so that
+ * all that a thread reads is under way at once; to widen them does.  Elements
+ * that a word holds side by side stay so until then. */
+template <typename T, int P, int V> struct mrt_packs {
+  typedef mrt_word<sizeof(T)> word;
+  enum { EACH = sizeof(word) / sizeof(T), BITS = 8 * sizeof(T) };
+  struct alignas(alignof(mrt_vector<T, V>)) words {
+    word at[V / EACH];
+  } pack[P ? P : 1];
+
+  /* From element `first` on, `step` apart, a multiple of V; 0 from `end` on. */
+  __device__ __forceinline__ void read(const T *x, int64_t first, int64_t step,
+                                       int64_t end) {
+    bool whole = mrt_is_aligned<T, V>(x + first) && (end - first) % V == 0;
+    MRT_UNROLL
+    for (int p = 0; p < P; p++) pack[p] = {};
+    if (whole) {
+      MRT_UNROLL
+      for (int p = 0; p < P; p++)
+        if (first + p * step < end)
+          pack[p] = *(const words *)(x + first + p * step);
+      return;
+    }
+    MRT_UNROLL
+    for (int i = 0; i < P * V; i++) {
+      int64_t from = first + i / V * step + i % V;
+      if (from >= end) continue;
+      T element = x[from];
+      word one = 0;
+      memcpy(&one, &element, sizeof element);
+      pack[i / V].at[i % V / EACH] |= one << i % EACH * BITS;
+    }
+  }
+  template <typename R>
+  __device__ __forceinline__ void widen(int p, R *v) const {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) {
+      word one = pack[p].at[k / EACH] >> k % EACH * BITS;
+      T x;
+      memcpy(&x, &one, sizeof x);
+      v[k] = (R)mrt_widen(x);
+    }
+  }
+};
+/* Of any dtype they are widened when they are read. */
+template <typename S, int P, int V> struct mrt_packs<mrt_mixed<S>, P, V> {
+  typedef mrt_real<mrt_mixed<S>> R;
+  R at[P ? P : 1][V];
+
+  __device__ __forceinline__ void read(mrt_place<mrt_mixed<S>> x, int64_t first,
+                                       int64_t step, int64_t end) {
+    MRT_UNROLL
+    for (int p = 0; p < P; p++)
+      mrt_get_pack<V>(x, first + p * step, end, (R)0, at[p]);
+  }
+  __device__ __forceinline__ void widen(int p, R *v) const {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] = at[p][k];
+  }
+};
+
 /* Row r of n elements, read by a team: a thread has every blockDim.x-th pack.
  * With P > 0 packs for each thread they stay in registers, and the row must not
  * be longer; with 0 it is read again each time.  Past its end it is `pad`.
- * Rows that go side by side have packs of one V. */
+ * Rows that go side by side have packs of one V; `open` comes when all of them
+ * are there, and before anything else is done with them. */
 template <typename T, int P, int V = mrt_at_once<T>> struct mrt_row {
   typedef mrt_real<T> R;
   mrt_place<T> x;
   int64_t first, end, step;
   R pad, kept[P ? P : 1][V];
+  mrt_packs<T, P, V> packs;
 
   __device__ __forceinline__ mrt_row(mrt_place<T> x, int64_t r, int64_t n,
                                      R pad)
       : x(x), first(r * n + threadIdx.x * V), end((r + 1) * n),
         step((int64_t)blockDim.x * V), pad(pad) {
+    packs.read(x, first, step, end);
+  }
+  __device__ __forceinline__ void open(void) {
     MRT_UNROLL
-    for (int p = 0; p < P; p++)
-      mrt_get_pack<V>(x, first + p * step, end, pad, kept[p]);
+    for (int p = 0; p < P; p++) {
+      packs.widen(p, kept[p]);
+      if (pad == 0) continue; /* as they are */
+      MRT_UNROLL
+      for (int k = 0; k < V; k++)
+        if (first + p * step + k >= end) kept[p][k] = pad;
+    }
   }
 };
 

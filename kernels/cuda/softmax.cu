@@ -51,6 +51,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   constexpr int V = mrt_at_once<T>;
   for (int64_t r = mrt_first_row(); r < rows; r += mrt_row_stride()) {
     mrt_row<T, P> row(x, r, n, -(R)INFINITY);
+    row.open();
     R max = -(R)INFINITY, sum = 0;
     mrt_each(row,
              [&](const R *v, int64_t) { mrt_add_exps<R, V>(v, &max, &sum); });
@@ -135,6 +136,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   constexpr int V = mrt_at_once<T>;
   for (int64_t r = mrt_first_row(); r < rows; r += mrt_row_stride()) {
     mrt_row<T, P> a(y, r, n, 0), b(dy, r, n, 0);
+    a.open(), b.open();
     R sum = 0;
     mrt_each(a, b, [&](const R *u, const R *v, int64_t) {
       MRT_UNROLL
