@@ -1,10 +1,13 @@
-/* fuse_epilogue.c -- which products compute the GELU of their sum themselves?
+/* fuse_epilogue.c -- which products compute the GELU of their sum themselves,
+ * and which the sums of what they read?
  *
  *   needs   a captured graph, its dtypes final
  *   gives   linear_gelu in place of a linear and the tanh GELU of its result;
  *           matmul_gelu_grad in place of a product and the gelu_grad by tanh
- *           that alone reads it (op/matmul_gelu.c); an f32 bias of any other
- *           linear rounded to the dtype of its result, f16 or bf16, in which
+ *           that alone reads it (op/matmul_gelu.c); matmul_sums in place of
+ *           dy^T x and the sum of dy over its rows, the gradients of a linear's
+ *           w and bias (op/matmul_sums.c); an f32 bias of any other linear
+ *           rounded to the dtype of its result, f16 or bf16, in which
  *           libraries want it
  *   where   the device's description says that it has them (`epilogues`), in
  *           plans of traced functions: it changes bits, and what is evaluated
@@ -13,7 +16,9 @@
  *           its gradient may read the result of that linear, or that product:
  *           no other value changes by this.  What is rounded before and after
  *           GELU has one dtype, f32, f16 or bf16.  A linear's result that a
- *           gelu_grad reads is the second result.
+ *           gelu_grad reads is the second result.  Of dy f16 or bf16, whose
+ *           sum and product are both f32: no number is another by that but for
+ *           the order of a sum.
  *   method  One walk to find, through casts that widen; one to replace.  Each
  *           new node stands where its product stood.
  *   never   looks at a budget or a policy of memory: it comes before them, so
@@ -23,6 +28,7 @@
 #include "op/activation.h"
 #include "op/cast.h"
 #include "op/matmul.h"
+#include "op/reduce.h"
 #include "op/sums.h"
 #include "op/views.h"
 #include "rewrite/rewrite.h"
@@ -39,6 +45,7 @@ typedef struct fact {
   mrt_dtype to;     /* what the last of these rounds it to */
   bool mixed;       /* they round to several dtypes */
   mrt_value *round; /* it rounded, made by a new node */
+  mrt_node *turned; /* a product of it, turned around */
 } fact;
 
 typedef struct finding {
@@ -61,7 +68,24 @@ static bool by_tanh(const mrt_node *n, int op) {
   return n->op->number == op && o->approximate == MRT_GELU_TANH;
 }
 
+/* Whose elements these are, one after the other. */
+static mrt_value *elements(mrt_value *v) {
+  while (v->node &&
+         (is_widening(v->node) || v->node->op->number == MRT_OP_reshape))
+    v = v->node->in[0];
+  return v;
+}
+
 /* ---- finding ------------------------------------------------------------- */
+
+/* x of a product of x^T. */
+static mrt_value *left_turned(const mrt_node *n) {
+  const mrt_node *left = n->nin ? n->in[0]->node : NULL;
+  bool is = n->op->number == MRT_OP_matmul && left &&
+            left->op->number == MRT_OP_transpose &&
+            left->in[0]->type.rank == 2 && n->in[1]->type.rank == 2;
+  return is ? left->in[0] : NULL;
+}
 
 static void note_reader(finding *f, mrt_node *n, int k) {
   fact *at = &f->facts[source(n->in[k])->id];
@@ -81,6 +105,7 @@ static void look(finding *f) {
     n->mark = i;
     if (is_widening(n)) continue;
     for (int k = 0; k < n->nin; k++) note_reader(f, n, k);
+    if (left_turned(n)) f->facts[elements(left_turned(n))->id].turned = n;
     if (n->op->number != MRT_OP_cast) continue;
     fact *at = &f->facts[n->in[0]->id];
     at->mixed |= at->casts > 0 && at->to != n->out[0]->type.dtype;
@@ -132,6 +157,25 @@ static void find_product(finding *f, mrt_node *slope) {
   bool there = !x->node || x->node->mark < product->mark;
   if (there && sums_wide(product) && one_dtype(f, x, slope->out[0]))
     f->with[product->mark] = slope;
+}
+
+/* `dy` is as large as what the product turns: so its rows are the same. */
+static void find_sums(finding *f, mrt_node *sum) {
+  const mrt_reduce_options *o = sum->options;
+  mrt_value *dy = sum->in[0];
+  mrt_node *product = f->facts[elements(dy)->id].turned;
+  bool rows = dy->type.rank == 2 && o->dim.count == 1 && o->dim.at[0] == 0;
+  if (!rows || o->keepdim || !product || product->mark > sum->mark ||
+      f->with[product->mark])
+    return;
+  const mrt_matmul_options *p = product->options;
+  const mrt_value *x = left_turned(product);
+  bool same = mrt_type_same_shape(&x->type, &dy->type) &&
+              (p->compute == MRT_DTYPE_COUNT || p->compute == x->type.dtype);
+  if (same && sums_wide(product) && mrt_gelu_rounds_bias(x->type.dtype) &&
+      product->out[0]->type.dtype == MRT_f32 &&
+      sum->out[0]->type.dtype == MRT_f32)
+    f->with[product->mark] = sum;
 }
 
 /* ---- replacing ----------------------------------------------------------- */
@@ -194,6 +238,19 @@ static mrt_status make_gelu_grad(finding *f, mrt_node *product,
   return MRT_OK;
 }
 
+static mrt_status make_sums(finding *f, mrt_node *product, mrt_node *sum) {
+  const mrt_matmul_options *was = product->options;
+  mrt_matmul_options o = { .compute = was->compute,
+                           .accumulate = MRT_DTYPE_COUNT };
+  mrt_type types[] = { product->out[0]->type, sum->out[0]->type };
+  mrt_value *out[2] = { NULL, NULL };
+  MRT_TRY(append(f, mrt_ops[MRT_OP_matmul_sums], 2, product->in, &o, 2, types,
+                 product->origin, out));
+  take_place(f, product->out[0], out[0]);
+  take_place(f, sum->out[0], out[1]);
+  return MRT_OK;
+}
+
 /* linear_gelu rounds its own. */
 static bool wants_narrow_bias(const mrt_node *n) {
   return n->op->number == MRT_OP_linear && n->nin == 3 && sums_wide(n) &&
@@ -221,6 +278,8 @@ static mrt_status replace(finding *f) {
       n->out[0]->other = read->round;
     else if (with && with->op->number == MRT_OP_gelu)
       MRT_TRY(make_linear_gelu(f, n, with));
+    else if (with && with->op->number == MRT_OP_sum)
+      MRT_TRY(make_sums(f, n, with));
     else if (with)
       MRT_TRY(make_gelu_grad(f, n, with));
     else {
@@ -247,6 +306,7 @@ mrt_status mrt_pass_fuse_epilogue(mrt_rewrite *r) {
     if (n->op->number == MRT_OP_linear) find_gelu(&f, n);
     any |= wants_narrow_bias(n);
     if (by_tanh(n, MRT_OP_gelu_grad)) find_product(&f, n);
+    if (n->op->number == MRT_OP_sum) find_sums(&f, n);
   }
   for (int i = 0; i < g->node_count; i++) any |= f.with[i] != NULL;
   if (!any) return MRT_OK;

@@ -401,7 +401,40 @@ static void run_gelu(const mrt_call *c, batch t, put_piece *piece) {
 GELU_KERNEL(linear_gelu, put_gelu)
 GELU_KERNEL(matmul_gelu_grad, put_gelu_grad)
 
+/* ---- with sums of rows --------------------------------------------------- */
+
+static real sum_of_row(const mrt_operand *a, int64_t row) {
+  int64_t k = a->type.dims[1], step = a->strides[1];
+  const int bytes = mrt_dtypes[a->type.dtype].bytes;
+  const char *from = mrt_element(a, row * a->strides[0]);
+  real sum = 0, some[PIECE];
+  for (int64_t at = 0; at < k; at += PIECE) {
+    int64_t n = k - at < PIECE ? k - at : PIECE;
+    real part = 0;
+    mrt_widen_apart(a->type.dtype, from + at * step * bytes, step, some, n);
+    for (int64_t i = 0; i < n; i++) part += some[i];
+    sum += part;
+  }
+  return sum;
+}
+static void sum_rows(const mrt_call *c, const void *shared, int part,
+                     int parts) {
+  (void)shared;
+  int64_t i, end;
+  mrt_share(c->out[1].type.dims[0], part, parts, &i, &end);
+  for (; i < end; i++) {
+    real sum = sum_of_row(&c->in[0], i);
+    put(&c->out[1], i, 1, &sum);
+  }
+}
+static void matmul_sums(const mrt_call *c) {
+  const mrt_type *a = &c->in[0].type;
+  matmul(c);
+  mrt_parallel(c, mrt_team(c, (double)mrt_type_count(a)), sum_rows, NULL);
+}
+
 MRT_KERNEL(matmul, .run = matmul, .scratch = matmul_scratch);
+MRT_KERNEL(matmul_sums, .run = matmul_sums, .scratch = matmul_scratch);
 MRT_KERNEL(linear, .run = linear, .scratch = linear_scratch);
 MRT_KERNEL(matmul_add, .run = matmul_add, .scratch = matmul_add_scratch);
 MRT_KERNEL(linear_gelu, .run = linear_gelu, .scratch = linear_gelu_scratch);

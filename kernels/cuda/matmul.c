@@ -35,7 +35,7 @@ static mrt_cuda_gemm begin(const mrt_call *c) {
   };
 }
 
-static mrt_cuda_gemm matmul_of(const mrt_call *c) {
+mrt_cuda_gemm mrt_cuda_matmul_of(const mrt_call *c) {
   const mrt_operand *a = &c->in[0], *b = &c->in[1];
   int ra = a->type.rank, rb = b->type.rank, r = c->out[0].type.rank;
   mrt_cuda_gemm g = begin(c);
@@ -48,6 +48,10 @@ static mrt_cuda_gemm matmul_of(const mrt_call *c) {
                           stride_along(b, i, r));
   mrt_cuda_gemm_merge_rows(&g);
   return g;
+}
+
+static mrt_cuda_gemm matmul_of(const mrt_call *c) {
+  return mrt_cuda_matmul_of(c);
 }
 
 /* x's leading dimensions are batches of one row, all with the same w. */
@@ -93,7 +97,7 @@ static mrt_cuda_gemm linear_gelu_of(const mrt_call *c) {
   return g;
 }
 static mrt_cuda_gemm matmul_gelu_grad_of(const mrt_call *c) {
-  return with_gelu(matmul_of(c), MRT_GELU_GRAD, &c->in[2]);
+  return with_gelu(mrt_cuda_matmul_of(c), MRT_GELU_GRAD, &c->in[2]);
 }
 
 /* Sums that are narrow are the CPU's. */

@@ -114,6 +114,7 @@ static cublasStatus_t lay_out(cublasLtMatrixLayout_t *l, const mrt_lt_shape *s,
 
 static cublasLtEpilogue_t epilogue_of(const mrt_lt_shape *s) {
   bool bias = s->bias >= 0;
+  if (s->sums) return CUBLASLT_EPILOGUE_BGRADB; /* our a is their B */
   if (s->gelu == MRT_GELU_GRAD) return CUBLASLT_EPILOGUE_DGELU;
   if (s->gelu && s->aux)
     return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -130,6 +131,11 @@ static cublasStatus_t describe_end(const mrt_lt *p) {
   SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   if (s->bias >= 0) {
     int32_t type = types[s->bias];
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like);
+  }
+  if (s->sums) {
+    int32_t type = types[s->y.dtype];
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, like);
   }
@@ -164,6 +170,8 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
   bool f64 = p->shape.y.dtype == MRT_f64;
   if (p->shape.bias >= 0)
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias);
+  if (p->shape.sums)
+    SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->sums);
   if (p->shape.aux)
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         call->aux);
@@ -257,6 +265,7 @@ bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call) {
   uintptr_t all = (uintptr_t)call->a | (uintptr_t)call->b | (uintptr_t)call->y;
   if (p->shape.bias >= 0) all |= (uintptr_t)call->bias;
   if (p->shape.aux) all |= (uintptr_t)call->aux;
+  if (p->shape.sums) all |= (uintptr_t)call->sums;
   return p->works && all % (uintptr_t)p->shape.align == 0;
 }
 

@@ -35,7 +35,7 @@ typedef struct mrt_lt_shape {
   int32_t gelu, aux; /* aux: 1 where it is read or written */
   int32_t timed;     /* 1: some ways are tried on the device, which is waited
                         for */
-  int32_t none;      /* 0 */
+  int32_t sums;      /* 1: those of a's rows [m], too, in the dtype of y */
 } mrt_lt_shape;
 
 typedef struct mrt_lt mrt_lt;
@@ -48,7 +48,7 @@ typedef struct mrt_lt_call {
   const void *a, *b;
   void *y;
   const void *bias;
-  void *aux, *workspace;
+  void *aux, *sums, *workspace;
 } mrt_lt_call;
 /* Are the addresses as the shape says, and has it not refused to run? */
 bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call);

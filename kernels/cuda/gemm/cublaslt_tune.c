@@ -47,9 +47,11 @@ static bool begin_trial(mrt_cuda *c, const mrt_lt *p, tune_trial *t) {
   int64_t b = elements(s, &s->b, s->k, s->n);
   int64_t y = elements(s, &s->y, s->m, s->n);
   int64_t bias = s->bias < 0 ? 0 : s->n, aux = s->aux ? s->m * s->n : 0;
+  int64_t sums = s->sums ? s->m : 0;
   int bias_dtype = s->bias < 0 ? MRT_f32 : s->bias;
   size_t all = bytes(a, s->a.dtype) + bytes(b, s->b.dtype) +
-               bytes(y + aux, s->y.dtype) + 256 + bytes(bias, bias_dtype);
+               bytes(y + aux, s->y.dtype) + 256 + bytes(bias, bias_dtype) +
+               bytes(sums, s->y.dtype);
   *t = (tune_trial){ 0 };
   if (cudaMalloc(&t->data, all + p->workspace) != cudaSuccess)
     return cudaGetLastError(), false;
@@ -59,6 +61,7 @@ static bool begin_trial(mrt_cuda *c, const mrt_lt *p, tune_trial *t) {
   t->call.y = some(c, &next, y, s->y.dtype);
   t->call.aux = some(c, &next, aux, s->y.dtype);
   t->call.bias = some(c, &next, bias, bias_dtype);
+  t->call.sums = some(c, &next, sums, s->y.dtype);
   t->call.workspace = next;
   return cudaEventCreate(&t->from) == cudaSuccess &&
          cudaEventCreate(&t->to) == cudaSuccess;

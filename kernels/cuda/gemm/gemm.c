@@ -210,6 +210,7 @@ static mrt_lt_shape shape_of(const mrt_cuda_gemm *g,
   s.bias = w->finish ? -1 : g->bias_dtype;
   s.gelu = w->finish ? MRT_NO_GELU : g->gelu;
   s.aux = s.gelu && g->aux_dtype >= 0;
+  s.sums = g->with_sums;
   if (i < 0) return s;
   s.count = g->a_batch.dims[i];
   s.a.step = g->a_batch.step[i], s.b.step = g->b_batch.step[i];
@@ -264,6 +265,8 @@ static bool try_way(mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b,
   w->finish = !writes || (more && !(ends && can_end(a, g)));
   w->sum =
       !w->finish || mrt_is_real((mrt_dtype)g->y_dtype) ? g->y_dtype : MRT_f32;
+  w->sums = g->with_sums;
+  if (w->sums && (w->finish || w->a.is)) return false;
   double work = (double)g->m * (double)g->n * (double)g->k * (double)g->count;
   if ((w->a.is || w->b.is) && work <= worth_packing) return false;
   mrt_cuda_gemm p = packed(g, w, NULL);
@@ -272,8 +275,14 @@ static bool try_way(mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b,
   return true;
 }
 
-void mrt_cuda_gemm_decide(mrt_cuda *c, const mrt_cuda_gemm *g,
-                          mrt_cuda_gemm_plan *w) {
+/* Whether the library may sum what it reads: it does in the dtype of y. */
+static bool can_sum(int factor, const mrt_cuda_gemm *g) {
+  return mrt_is_narrow((mrt_dtype)factor) && !is_f8(factor) &&
+         g->y_dtype == MRT_f32 && g->count == 1;
+}
+
+static void decide_plain(mrt_cuda *c, const mrt_cuda_gemm *g,
+                         mrt_cuda_gemm_plan *w) {
   int a = values_of(g->a.dtype, g->compute);
   int b = values_of(g->b.dtype, g->compute), both = common(a, b);
   *w = (mrt_cuda_gemm_plan){ .along = -1 };
@@ -283,6 +292,19 @@ void mrt_cuda_gemm_decide(mrt_cuda *c, const mrt_cuda_gemm *g,
   bool more = g->bias_dtype >= 0 || g->gelu;
   if (more && try_way(c, g, both, both, false, w)) return;
   *w = (mrt_cuda_gemm_plan){ .along = -1 };
+}
+
+void mrt_cuda_gemm_decide(mrt_cuda *c, const mrt_cuda_gemm *g,
+                          mrt_cuda_gemm_plan *w) {
+  mrt_cuda_gemm plain = *g;
+  int a = values_of(g->a.dtype, g->compute);
+  int b = values_of(g->b.dtype, g->compute), both = common(a, b);
+  bool some = g->m > 0 && g->n > 0 && g->k > 0;
+  if (g->with_sums && some && can_sum(both, g) &&
+      try_way(c, g, both, both, true, w))
+    return;
+  plain.with_sums = false;
+  decide_plain(c, &plain, w);
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -319,18 +341,23 @@ static mrt_lt *fitting(const mrt_cuda_gemm_plan *w, const mrt_lt_call *call) {
   return w->loose && mrt_lt_takes(w->loose, call) ? w->loose : NULL;
 }
 
-void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
+bool mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
                        const mrt_cuda_gemm_plan *w, void *scratch) {
-  if (g->count == 0 || g->m == 0 || g->n == 0) return;
+  if (g->count == 0 || g->m == 0 || g->n == 0) return false;
   mrt_cuda_gemm p = packed(g, w, scratch);
   bool own = w->sum != g->y_dtype;
   void *sum = own ? (char *)scratch + w->sum_at : g->y;
-  mrt_lt_call call = { p.a.data, p.b.data, sum,
-                       p.bias,   p.aux,    (char *)scratch + w->workspace_at };
+  mrt_lt_call call = { p.a.data,
+                       p.b.data,
+                       sum,
+                       p.bias,
+                       p.aux,
+                       p.sums,
+                       (char *)scratch + w->workspace_at };
   mrt_lt *lt = w->tight ? fitting(w, &call) : NULL;
   if (!lt) {
     mrt_cuda_gemm_kernel(g, c->queue);
-    return;
+    return false;
   }
   repack(c, &g->a, &g->a_batch, g->m, g->k, &w->a, scratch);
   repack(c, &g->b, &g->b_batch, g->k, g->n, &w->b, scratch);
@@ -341,8 +368,9 @@ void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
     call.y = at(sum, y * p.m * p.n, w->sum);
     if (mrt_lt_run(c, lt, &call)) continue;
     mrt_cuda_gemm_kernel(g, c->queue);
-    return;
+    return false;
   }
   if (w->finish)
     mrt_cuda_gemm_finish(g, sum, w->sum, own ? g->n : g->y_row, c->queue);
+  return w->sums;
 }

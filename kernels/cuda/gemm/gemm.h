@@ -53,6 +53,8 @@ typedef struct mrt_cuda_gemm {
   int gelu;
   void *aux; /* as y, contiguous; NULL where `aux_dtype` is -1: not wanted */
   int aux_dtype;
+  bool with_sums; /* of a's rows, [m], f32 (f64); without a batch */
+  void *sums;
 } mrt_cuda_gemm;
 
 /* ---- gemm/gemm.c --------------------------------------------------------- */
@@ -73,6 +75,7 @@ typedef struct mrt_cuda_gemm_plan {
   mrt_cuda_pack a, b;
   int sum;     /* dtype of the library's result */
   bool finish; /* it has to be rounded, or bias or GELU are missing */
+  bool sums;   /* the library makes those of rows, too */
   int along;   /* dimension of the batch that the library does; -1 */
   size_t sum_at, workspace_at; /* in scratch */
   size_t scratch;              /* bytes */
@@ -80,8 +83,9 @@ typedef struct mrt_cuda_gemm_plan {
 
 void mrt_cuda_gemm_decide(mrt_cuda *c, const mrt_cuda_gemm *g,
                           mrt_cuda_gemm_plan *way);
-/* `g` is what was decided on, now with addresses. */
-void mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
+/* `g` is what was decided on, now with addresses.  Whether it has made the sums:
+ * only the library does. */
+bool mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
                        const mrt_cuda_gemm_plan *way, void *scratch);
 
 /* One more dimension inside the others. */
@@ -104,6 +108,11 @@ void mrt_cuda_gemm_finish(const mrt_cuda_gemm *g, const void *sum,
 void mrt_cuda_gemm_kernel(const mrt_cuda_gemm *g, cudaStream_t queue);
 /* n elements of a float dtype in [-1, 1), from a hash of their index. */
 void mrt_cuda_noise(void *to, int dtype, int64_t n, cudaStream_t queue);
+
+/* ---- matmul.c ------------------------------------------------------------ */
+
+/* That of a call. */
+mrt_cuda_gemm mrt_cuda_matmul_of(const mrt_call *c);
 
 #ifdef __cplusplus
 }

@@ -25,8 +25,8 @@ local MOST_EFFORT = 1000
 ---@field sink_permute? boolean  permutations move past pointwise operators
 ---@field cse? boolean        common subexpressions
 ---@field dce? boolean        removal of dead nodes
----@field fuse_epilogue? boolean  products compute the GELU of their sums, where the
----  device does so; it rounds otherwise
+---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
+---  what they read, where the device does so; it rounds otherwise
 ---@field add_products? boolean  products are added to sums of products where these lie
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs

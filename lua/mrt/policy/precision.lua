@@ -200,7 +200,7 @@ end
 local products = { matmul = true, conv = true }
 -- Weights with scales of their own; results that are not in proportion.
 local unscaled = { quantized_linear = true, two_of_four_linear = true, linear_gelu = true,
-  matmul_gelu_grad = true }
+  matmul_gelu_grad = true, matmul_sums = true }
 
 local function read_scaling(o)
   if o.scaling ~= "current" and o.scaling ~= "delayed" then

@@ -52,7 +52,7 @@ bool types_fit(const desc *m, cudaDataType a, cudaDataType b, cudaDataType c,
 }
 
 bool bias_fits(const desc *m, cudaDataType a, cudaDataType d) {
-  if (!has(m, BIAS)) return true;
+  if (!has(m, BIAS | BGRADB)) return true;
   cudaDataType natural = is_f8(a) && d == CUDA_R_32F ? CUDA_R_16BF : d;
   int32_t type = m->bias_type < 0 ? (int32_t)natural : m->bias_type;
   return d != CUDA_R_64F && type == (int32_t)natural;
@@ -65,13 +65,14 @@ bool epilogue_fits(const desc *m, const layout *a, const layout *d) {
     CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
     CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_BIAS,
     CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-    CUBLASLT_EPILOGUE_DGELU
+    CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADB
   };
   bool is = false;
   for (uint32_t k : known) is |= m->epilogue == k;
   if (has(m, GELU | DGELU) &&
       (d->type == CUDA_R_64F || is_f8(a->type) || d->count != 1))
     return false;
+  if (has(m, BGRADB) && (!is_half(a->type) || d->count != 1)) return false;
   if (has(m, AUX) &&
       (m->aux_ld % 8 != 0 || m->aux_ld < (int64_t)d->rows || !m->aux))
     return false;
@@ -286,7 +287,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
   if (cublasStatus_t s = refused()) return s;
   int which = (int)algo->data[1];
   uint64_t align = algo->data[2];
-  bool biased = has(m, BIAS);
+  bool biased = has(m, BIAS | BGRADB);
   if (algo->data[0] != hash_of(p) || workspace_bytes < workspace_of(p, which) ||
       (biased && !m->bias))
     return CUBLAS_STATUS_INVALID_VALUE;

@@ -1,7 +1,8 @@
 /* emulate_blas.h -- a product as the emulated cuBLASLt is asked for it
  *
  * Matrices are of contiguous columns, D = op(A) op(B) alpha + C beta (+ bias),
- * in f32 or f64; or the GELU of that, or that times the slope of GELU.
+ * in f32 or f64; or the GELU of that, or that times the slope of GELU; and the
+ * sums of op(B) over its rows.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_EMULATE_BLAS_H
@@ -22,7 +23,7 @@ struct cublasLtMatmulDesc {
   cudaDataType scale;
   cublasOperation_t a, b;
   uint32_t epilogue;
-  const void *bias;
+  const void *bias; /* with BGRADB a result */
   int32_t bias_type;
   void *aux;
   int64_t aux_ld;
@@ -35,7 +36,7 @@ typedef cublasLtMatmulDesc desc;
 enum { ALGORITHMS = 3, PLAIN = 0, SPOILS = 1, HALVES = 2, SPOILED = 1 << 12 };
 
 /* Bits of an epilogue. */
-enum { BIAS = 4, GELU = 32, DGELU = 64, AUX = 128 };
+enum { BIAS = 4, GELU = 32, DGELU = 64, AUX = 128, BGRADB = 512 };
 static inline bool has(const desc *m, int bit) {
   return m->epilogue != CUBLASLT_EPILOGUE_DEFAULT && (m->epilogue & bit);
 }

@@ -63,6 +63,17 @@ template <typename R> R ended(const problem &p, R y, uint64_t i, uint64_t j) {
   return has(&p.m, GELU) ? gelu(y) : y;
 }
 
+/* Of each column of op(B). */
+template <typename R> void put_sums(const problem &p, const std::vector<R> &b) {
+  mrt_any<R> to = any_of<R>(
+      p.m.bias, (cudaDataType)(p.m.bias_type < 0 ? p.d.type : p.m.bias_type));
+  for (uint64_t j = 0; j < p.d.cols; j++) {
+    R sum = 0;
+    for (uint64_t k = 0; k < p.k(); k++) sum += b[j * p.k() + k];
+    mrt_put(to, (int64_t)j, sum);
+  }
+}
+
 template <typename R>
 void multiply(const problem &p, R alpha, const void *A, const void *B, R beta,
               const void *C, void *D, int algorithm, void *workspace) {
@@ -72,6 +83,7 @@ void multiply(const problem &p, R alpha, const void *A, const void *B, R beta,
   for (int64_t index = 0; index < p.d.count; index++) {
     std::vector<R> a = read<R>(A, p.a, p.m.a, index, true);
     std::vector<R> b = read<R>(B, p.b, p.m.b, index, false);
+    if (has(&p.m, BGRADB)) put_sums(p, b);
     for (uint64_t j = 0; j < p.d.cols; j++)
       for (uint64_t i = 0; i < p.d.rows; i++) {
         R sum = dot(&a[i * k], &b[j * k], half, k);

@@ -167,6 +167,33 @@ describe("a CUDA device", function()
     end
   end)
 
+  it("sums the rows of what it multiplies, of any dtype and layout", function()
+    for n = 1, 90 do
+      local m, k = sizes()
+      local width = sizes()
+      local types = { one_of(floats), one_of(floats) }
+      if n % 5 == 0 then types = { "f64", "f64" } end
+      if n % 5 >= 2 then types[2] = types[1] end
+      if n % 10 == 3 then m, k, width = 192, 176, 160 end -- worth to be turned, or timed
+      local o = { compute = n % 7 == 0 and types[1] ~= "f64" and one_of(floats) or nil }
+      local same = function(t) return t end
+      local a, a_there
+      if n % 3 == 0 then
+        a, a_there = pair({ m, k }, types[1], same)
+      elseif n % 3 == 1 then
+        a, a_there = pair({ k, m }, types[1], function(t) return t:t() end)
+      else
+        a, a_there = pair({ k, m + 3 }, types[1], function(t) return t:slice(2, 2, m + 1):t() end)
+      end
+      local b, b_there = pair({ k, width }, types[2], same)
+      local y, s = core.op.matmul_sums(a, b, o)
+      local y_there, s_there = core.op.matmul_sums(a_there, b_there, o)
+      local what = name(n, m, k, width, types[1], types[2], o.compute or "-")
+      check(y_there, y, math.max(rows.tolerance[y.dtype], tolerance_of(types[1], types[2])), what)
+      check(s_there, s, math.max(rows.tolerance[s.dtype], rows.tolerance.f32 * 10), what)
+    end
+  end)
+
   it("quantises to the same bits, and multiplies with codes as the CPU does", function()
     for n = 1, 60 do
       local m, k, width = one_of { 1, 5, 8, 9, 40 }, one_of { 2, 31, 64, 200 }, one_of { 1, 7, 130 }

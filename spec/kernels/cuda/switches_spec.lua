@@ -14,8 +14,8 @@ if not library then
 end
 local emulated = library:find "emulated" ~= nil
 
--- Products with and without bias and GELU, of one matrix and of many, and a
--- gradient, in three runs of a plan; `large` ones are worth to be timed.
+-- Products with and without bias and GELU, of one matrix and of many, one with
+-- sums of what it reads, and a gradient, in three runs of a plan; `large` ones are worth to be timed.
 local script = [[
 local mrt = require "mrt"
 local large = %s
@@ -31,7 +31,9 @@ local function run(device)
   local step = mrt.compile(function(x)
     local y = x:linear(w, b)
     local z = y:gelu { approximate = "tanh" }:matmul(y:transpose(2, 3))
-    return y:to "f32", z:to "f32", mrt.grad(z:to "f32":mean(), w):to "f32"
+    local left = x:reshape(-1, k)
+    local p, s = require "mrt.core".op.matmul_sums(left:t(), left)
+    return y:to "f32", z:to "f32", p:to "f32", s:to "f32", mrt.grad(z:to "f32":mean(), w):to "f32"
   end)
   local told = {}
   for _ = 1, 3 do

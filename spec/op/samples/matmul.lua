@@ -96,6 +96,16 @@ local function matmul_gelu_grad(ins)
   return { y }
 end
 
+local function matmul_sums(ins)
+  local a, s = ins[1], { dims = { ins[1].dims[1] }, data = {} }
+  for i = 1, a.dims[1] do
+    local sum = 0
+    for k = 1, a.dims[2] do sum = sum + a.data[(i - 1) * a.dims[2] + k] end
+    s.data[i] = sum
+  end
+  return { matmul(ins)[1], s }
+end
+
 local function matmul_add(ins)
   local y = matmul(ins)[1]
   for i, v in ipairs(y.data) do y.data[i] = ins[3].data[i] + v end
@@ -221,6 +231,25 @@ return {
       { inputs = { f32, f32, f64 }, code = "dtype", match = "equal dtypes" },
     },
     oracle = matmul_add,
+    grad = true,
+  },
+  {
+    op = "matmul_sums",
+    cases = {
+      of({ 2, 3 }, { 3, 4 }),
+      of({ 1, 5 }, { 5, 8 }),
+      of({ 9, 17 }, { 17, 48 }),
+      of({ 40, 60 }, { 60, 11 }),
+      of({ 0, 3 }, { 3, 4 }),
+      of({ 2, 0 }, { 0, 3 }),
+      of({ 2, 3 }, { 3, 0 }),
+    },
+    bad = {
+      bad(of({ 2, 3 }, { 4, 5 }), "shape", "inner sizes 3 and 4"),
+      bad(of({ 1, 2, 3 }, { 3, 5 }), "shape", "input 1 is .*, 2 dimensions wanted"),
+      { inputs = { f32, f64 }, code = "dtype", match = "equal dtypes" },
+    },
+    oracle = matmul_sums,
     grad = true,
   },
   {
