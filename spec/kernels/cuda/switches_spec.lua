@@ -15,7 +15,8 @@ end
 local emulated = library:find "emulated" ~= nil
 
 -- Products with and without bias and GELU, of one matrix and of many, one with
--- sums of what it reads, and a gradient, in three runs of a plan; `large` ones are worth to be timed.
+-- sums of what it reads, and a gradient, in three runs of a plan; `large` ones are
+-- worth to be timed.
 local script = [[
 local mrt = require "mrt"
 local large = %s
