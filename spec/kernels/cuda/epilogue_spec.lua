@@ -170,6 +170,30 @@ local function specs(name)
     assert.equal(0, casts "f32")
   end)
 
+  it("sums for a bias what its weight's gradient reads, as a sum alone does", function()
+    local function gradients(fuse_epilogue)
+      mrt.seed(5)
+      -- so large that a device's library is asked
+      local w, v = mrt.parameter(mrt.randn(80, 96), "w"), mrt.parameter(mrt.randn(8, 80), "v")
+      local b = mrt.parameter(mrt.randn(80):to "bf16":to "f32", "b") -- rounded or not
+      local step = mrt.compile(function(x)
+        return table.unpack(mrt.grad(x:linear(w, b):linear(v):tanh():sum(), { w, b }))
+      end, { precision = policy.precision.bf16(), fuse_epilogue = fuse_epilogue })
+      local x = mrt.eval(mrt.randn(4, 40, 96))
+      local dw, db = step(x)
+      return count(step:plan(x)), dw, db
+    end
+    local found, dw, db = gradients()
+    local plain, wanted_dw, wanted_db = gradients(false)
+    assert.equal(1, found.matmul_sums)
+    assert.is_nil(plain.matmul_sums)
+    for _, pair in ipairs { { dw, wanted_dw }, { db, wanted_db } } do
+      local most = pair[2]:abs():max():item()
+      assert.is_true(most > 0.1)
+      assert.is_true((pair[1] - pair[2]):abs():max():item() <= 1e-5 * most)
+    end
+  end)
+
   it("leaves a product alone whose result others read", function()
     local function slope(also)
       return function(x, w, b)
