@@ -10,10 +10,13 @@
 package.path = arg[1] .. "/?.lua;" .. package.path
 
 local mrt = require "mrt"
+local core = require "mrt.core"
 local example = require "mrt.reference.example"
 local reference = require "mrt.reference"
 local surroundings = require "reference.surroundings"
 local unable = require "reference.unable"
+
+local device = core.device() -- examples may plan for another one
 
 local results <close> = assert(io.open(arg[2], "w"))
 local only = arg[3]
@@ -24,6 +27,7 @@ for _, entry in ipairs(reference.index().entries) do
   if not unable[name] and (not only or name:find(only)) then
     for _, text in ipairs(example.list(entry)) do
       mrt.seed(1)
+      core.set_device(device)
       local began = os.clock()
       local ran, wrong = pcall(example.run, text, surroundings.of(name))
       wrong = type(wrong) == "table" and wrong.message or wrong
