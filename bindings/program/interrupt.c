@@ -53,8 +53,10 @@ static void stop(lua_State *L, lua_Debug *ar) {
 static void on_interrupt(int signal_number) {
   (void)signal_number;
   int every = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
-  lua_sethook(running, stop, every, 1);
+  /* First: where another thread than Lua's has the signal, the hook may be called
+   * as soon as it is set, and asks for this. */
   if (context) mrt_interrupt(context);
+  lua_sethook(running, stop, every, 1);
 }
 
 /* Push the code of an error of mrt, "interrupted" for what `stop` raises; or
