@@ -36,7 +36,7 @@ return {
     { "MRT_CUDNN", "the file of cuDNN, off: do without" },
     { "MRT_CUDA_GRAPHS", "off: each step is queued node by node, not as a CUDA graph" },
     { "MRT_NCCL", "the file of NCCL, off: do without" },
-    { "NCCL_HOSTID", "what NCCL takes for the host: two processes with different ones share a GPU" },
+    { "NCCL_HOSTID", "what NCCL takes for the host: processes with different ones share a GPU" },
     { "MRT_NCCL_SELF", "1: a communicator of one rank goes through NCCL, too" },
   } },
   { "ranks: mrt launch, torchrun, mpirun and Slurm set most of these", {
