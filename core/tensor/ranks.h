@@ -76,10 +76,9 @@ bool mrt_interrupts_raised(mrt_context *ctx);
 /* FNV-1a: the hash of these bytes too, from MRT_HASH on. */
 #define MRT_HASH UINT64_C(0xcbf29ce484222325)
 uint64_t mrt_hash(uint64_t hash, const void *data, size_t n);
-/* Have this communicator's ranks found this list of collectives alike?  The
- * answer is the same on all of them.  `room` first, so that `add` cannot
- * fail. */
-/* NULL: it is not there.  Until one is added. */
+/* The list of collectives that this communicator's ranks have found alike, valid
+ * until another is added; NULL: they have not.  The answer is the same on all of
+ * them.  `room` first, so that `add` cannot fail. */
 struct mrt_checked *mrt_checked_find(mrt_context *ctx, int64_t comm,
                                      uint64_t hash);
 mrt_status mrt_checked_room(mrt_context *ctx);
