@@ -11,7 +11,8 @@
  *
  * The memory is given back in the order of the queue; the pool has it again for
  * this stream when that is done, never by making the stream wait
- * (mrt_cuda_open_pool in memory.c).  How far the host may be ahead is bounded, in bytes.
+ * (mrt_cuda_open_pool in memory.c).  How far the host may be ahead is bounded,
+ * in bytes.
  *
  * SPDX-License-Identifier: MIT */
 #include "runtime/cuda.h"
