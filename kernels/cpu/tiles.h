@@ -56,6 +56,7 @@ tile_block(int rows, int vecs, int64_t k, matrix a, matrix b, matrix c,
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; j++)
       sum[i][j] = add ? vec_load(c.p + i * c.row + j * LANES) : vec_all(0);
+#pragma GCC unroll 4
   for (int64_t l = 0; l < k; l++) {
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; j++)

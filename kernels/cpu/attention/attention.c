@@ -151,7 +151,7 @@ static void attend(const mrt_call *c, const shape *n, place at,
     soften(n, &p, w);
     if (!first) fade(&p, w);
     ask_for(n, &c->in[1], at.b, s + TILE, h);
-    matrix v = tile_of(n, &c->in[2], at.b, s, h, p.keys, w->spare);
+    matrix v = right_tile_of(n, &c->in[2], at.b, s, h, p.keys, w->spare);
     v = summed_over(n, p.keys, n->Dv, v, w->paired);
     pair_to_queries(n, &p, n->Dv, w->s, v, w->o, !first);
     first = false;

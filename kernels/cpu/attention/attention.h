@@ -256,15 +256,20 @@ static inline void row_to_bf16(mrt_dtype dtype, const char *from, int64_t step,
   }
 }
 
-/* Rows t .. t + count of a head where they lie, or copied to `spare` with zeros
- * around. */
-static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
-                             int64_t t, int64_t h, int64_t count, real *spare) {
-  bool near = together(n, x, t, count);
-  if (n->dots && near && whole_pairs(x, count))
-    return (matrix){ row_of(n, x, b, t, h), x->strides[1] / 2, 1 };
-  if (near && whole(x, count))
-    return (matrix){ row_of(n, x, b, t, h), x->strides[1], 1 };
+/* Do the rows of a tile spread over all sets of the first-level cache, which has
+ * 64 of them, 64 bytes wide?  Rows 4 KiB apart share one place: half of the tile
+ * is lost before it is read again, and products take up to twice their time. */
+static inline bool spreads(const mrt_operand *x) {
+  int64_t step = x->strides[1] * (int64_t)sizeof(real);
+  int64_t line = 64, sets = 64, width = x->type.dims[3] * (int64_t)sizeof(real);
+  while (sets > 1 && step % (2 * line) == 0) line *= 2, sets /= 2;
+  return sets * width >= 2048;
+}
+
+/* Rows t .. t + count of a head, copied to `spare` with zeros around. */
+static inline matrix tile_copied(const shape *n, const mrt_operand *x,
+                                 int64_t b, int64_t t, int64_t h, int64_t count,
+                                 real *spare) {
   int64_t d = x->type.dims[3], step = x->strides[3];
   mrt_dtype dtype = x->type.dtype;
   matrix tile = rows_of(spare, units(n, d));
@@ -279,6 +284,25 @@ static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
       mrt_widen_apart(dtype, from, step, to, d);
   }
   return tile;
+}
+
+/* The same where they lie, if products can read that. */
+static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
+                             int64_t t, int64_t h, int64_t count, real *spare) {
+  bool near = together(n, x, t, count);
+  if (n->dots && near && whole_pairs(x, count))
+    return (matrix){ row_of(n, x, b, t, h), x->strides[1] / 2, 1 };
+  if (near && whole(x, count))
+    return (matrix){ row_of(n, x, b, t, h), x->strides[1], 1 };
+  return tile_copied(n, x, b, t, h, count, spare);
+}
+/* For a right factor, whose rows are read again and again. */
+static inline matrix right_tile_of(const shape *n, const mrt_operand *x,
+                                   int64_t b, int64_t t, int64_t h,
+                                   int64_t count, real *spare) {
+  if (whole(x, count) && !spreads(x))
+    return tile_copied(n, x, b, t, h, count, spare);
+  return tile_of(n, x, b, t, h, count, spare);
 }
 /* Scratch for one. */
 static inline real *take_tile(const shape *n, uintptr_t *at, int64_t d) {

@@ -157,7 +157,7 @@ static void one_pair(const mrt_call *c, const attention_job *t, const item *m,
                      matrix q, matrix dout, attention_grad_work *w,
                      bool first) {
   const shape *n = &t->n;
-  matrix k = tile_of(n, &c->in[1], m->b, s, m->h, p->keys, w->k);
+  matrix k = right_tile_of(n, &c->in[1], m->b, s, m->h, p->keys, w->k);
   matrix v = tile_of(n, &c->in[2], m->b, s, m->h, p->keys, w->v);
   pair_scores(n, p, n->D, k, w->qt, w->p);
   pair_scores(n, p, n->Dv, v, w->dot, w->ds);

@@ -86,8 +86,9 @@ static inline void mrt_attention_load(const mrt_call *c, const shape *n,
                                       matrix *q, matrix *dout) {
   for (int i = 0; i < 6; i++) /* q, o, do */
     if (i % 3 == 0 || i == 5) ask_for(n, &c->in[i], at->b, at->t + TILE, at->h);
-  *q = tile_of(n, &c->in[0], at->b, at->t, at->h, at->queries, w->q);
-  *dout = tile_of(n, &c->in[5], at->b, at->t, at->h, at->queries, w->dout);
+  *q = right_tile_of(n, &c->in[0], at->b, at->t, at->h, at->queries, w->q);
+  *dout =
+      right_tile_of(n, &c->in[5], at->b, at->t, at->h, at->queries, w->dout);
   columns_from(n, at->queries, n->D, *q, w->qt, n->scale);
   columns_from(n, at->queries, n->Dv, *dout, w->dot, 1);
   row_terms(c, n, at, *dout, w);

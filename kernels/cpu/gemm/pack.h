@@ -98,7 +98,10 @@ static inline void pack_turn(real *to, int width, const real *from,
   for (int64_t p = 0; p < whole; p += LANES) {
     vec v[LANES];
 #pragma GCC unroll 16
-    for (int j = 0; j < LANES; j++) v[j] = vec_load(from + j * across + p);
+    for (int j = 0; j < LANES; j++) {
+      v[j] = vec_load(from + j * across + p);
+      __builtin_prefetch(from + (j + LANES) * across + p);
+    }
     transpose(v);
 #pragma GCC unroll 16
     for (int j = 0; j < LANES; j++) vec_store(to + (p + j) * width, v[j]);
@@ -121,7 +124,7 @@ static inline void pack_strip(real *to, int width, const real *from,
 static inline __attribute__((always_inline)) void
 copy_strips(real *to, int width, const real *from, int64_t along, int64_t k,
             int64_t strips) {
-  enum { STEPS = 16 };
+  enum { STEPS = MRT_VECTOR_BYTES == 64 ? 16 : 4 };
   for (int64_t p = 0; p < k; p += STEPS) {
     int64_t end = p + STEPS < k ? p + STEPS : k;
     for (int64_t s = 0; s < strips; s++)

@@ -13,7 +13,11 @@
 #include "gemm/put.h"
 
 /* Prefetching: a line's values of a row, and how many steps ahead. */
-enum { LINE = 64 / (int)sizeof(real), A_AHEAD = 2 * LINE, B_AHEAD = 16 };
+enum {
+  LINE = 64 / (int)sizeof(real),
+  A_AHEAD = (MRT_VECTOR_BYTES == 64 ? 2 : 4) * LINE,
+  B_AHEAD = 16
+};
 
 /* Rows of a: x(i, p) = data[i * across + p * along]. */
 typedef struct strip {

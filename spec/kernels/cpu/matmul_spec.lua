@@ -276,6 +276,25 @@ describe("a product of real numbers", function()
     end
   end)
 
+  -- The last strip of rows is whole or a half, lies where it is or is packed; up to
+  -- 192 rows are one block.
+  it("has rows whose bits do not depend on how many there are", function()
+    for _, dtype in ipairs { "f32", "f64" } do
+      local a, w = mrt.randn(204, 390, { dtype = dtype }), mrt.randn(40, 390, { dtype = dtype })
+      mrt.eval(a, w)
+      local b = copied(w:t())
+      local all = a:matmul(b)
+      for _, from in ipairs { 17, 95, 191 } do
+        for m = from, from + 12 do
+          local some = a:slice(1, 1, m)
+          local wanted = copied(all:slice(1, 1, m))
+          assert_same(wanted, some:matmul(b), dtype, m)
+          assert_same(wanted, some:matmul(w:t()), dtype, m)
+        end
+      end
+    end
+  end)
+
   it("has the same bits where rows lie apart, as those of a part of each sequence", function()
     -- batches, rows of each, k, n: copied side by side in one piece, in several, or not at all
     for _, s in ipairs { { { 4 }, 64, 40, 100 }, { { 7 }, 150, 33, 64 }, { { 3 }, 300, 8, 70 },
