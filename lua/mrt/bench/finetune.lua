@@ -1,22 +1,23 @@
 --- mrt bench finetune -- steps of fine-tuning: time and memory, beside PyTorch with peft
 --
---     mrt bench finetune [--cases lora-bf16,lora-f32,full-f32,qlora-bf16] [--rounds N]
---                        [--steps N] [--layers N] [--memory BYTES]
---                        [--python PROGRAM]
+--     mrt bench finetune [--cases lora-bf16,lora-f32,full-f32,qlora-bf16] [--steps N]
+--                        [--layers N] [--memory BYTES] [--python PROGRAM]
 --
 -- A decoder of 30 layers, 576 wide, 9 heads of queries and 3 of keys, 1536 hidden, 49,152
 -- tokens, tied; 4 rows of 512, AdamW; adapters of rank 8 beside all linear layers of the
--- blocks.  Each measurement is a process of its own with one thread: the least processor
--- time of its steps behind the first, and how much its VmHWM grew.  The other side is
+-- blocks.  Each side is a process of its own with one thread; the other is
 -- torch_finetune.py where PROGRAM has PyTorch, transformers and peft: gradient
--- checkpointing, autocast in bf16.  Both run in turn, N rounds; the table has the least
--- of each and the ratios.  --memory bounds our step as mrt.compile does.
+-- checkpointing, autocast in bf16.  They take N steps in turn (turns.lua).  The table has
+-- the least processor time of a step behind the first, how much VmHWM grew, and the
+-- ratios: of time the median of those of each turn.  --memory bounds our step as
+-- mrt.compile does.
 --
 -- SPDX-License-Identifier: MIT
 
 local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
 local format = require "mrt.util.format"
+local turns = require "mrt.bench.turns"
 
 local BATCH <const>, CONTEXT <const> = 4, 512
 
@@ -43,41 +44,18 @@ local function measure(case, o)
   local x = mrt.randint(0, 49152, BATCH, CONTEXT, { dtype = "i32" })
   local y = mrt.randint(0, 49152, BATCH, CONTEXT, { dtype = "i32" })
   mrt.eval(x, y)
-  local plan, times = compiled:plan(x, y), {}
-  for i = 1, o.steps do
-    local before = os.clock()
-    compiled(x, y):item()
-    times[i] = os.clock() - before
-  end
-  local best = times[2] or times[1]
-  for i = 3, o.steps do best = math.min(best, times[i]) end
-  print(("{\"seconds\": %.4f, \"growth\": %.1f, \"peak\": %.1f}"):format(best,
-    status "VmHWM" - base, plan.peak / 2 ^ 20))
-end
-
-local function read_line(command)
-  local pipe <close> = assert(io.popen(command))
-  local text = pipe:read "a"
-  local line = text:match "{[^\n]*}"
-  if not line then return nil end
-  return { seconds = tonumber(line:match '"seconds": ([%d.]+)'),
-    growth = tonumber(line:match '"growth": ([%d.]+)'),
-    peak = tonumber(line:match '"peak": ([%d.]+)') }
-end
-
-local function least(best, found)
-  if not found then return best end
-  if not best then return found end
-  return { seconds = math.min(best.seconds, found.seconds),
-    growth = math.min(best.growth, found.growth), peak = found.peak }
+  local plan = compiled:plan(x, y)
+  turns.take(os.clock, function() compiled(x, y):item() end)
+  print(("{\"growth\": %.1f, \"peak\": %.1f}"):format(status "VmHWM" - base,
+    plan.peak / 2 ^ 20))
 end
 
 local function commands(case, o)
   local root = package.searchpath("mrt.bench.finetune", package.path):match "^(.*)/"
-  local own = ("MRT_THREADS=1 '%s' bench finetune --one %s --steps %d --layers %d%s"):format(
-    o.program, case, o.steps, o.layers, o.memory and " --memory " .. o.memory or "")
-  local other = ("'%s' '%s/torch_finetune.py' %s --steps %d --layers %d 2>/dev/null"):format(
-    o.python, root, case, o.steps, o.layers)
+  local own = ("MRT_THREADS=1 '%s' bench finetune --one %s --layers %d%s"):format(o.program,
+    case, o.layers, o.memory and " --memory " .. o.memory or "")
+  local other = ("'%s' '%s/torch_finetune.py' %s --layers %d 2>/dev/null"):format(o.python,
+    root, case, o.layers)
   return own, other
 end
 
@@ -85,20 +63,31 @@ local function row(case, own, other)
   local line = ("%-12s %9.2f s %9.0f MiB %9.0f MiB"):format(case, own.seconds, own.growth, own.peak)
   if other then
     line = line .. (" %9.2f s %9.0f MiB %8.2fx %8.2fx"):format(other.seconds, other.growth,
-      own.seconds / other.seconds, own.growth / other.growth)
+      own.ratio, own.growth / other.growth)
   end
   print(line)
 end
 
--- Both sides in turn; the other is absent where it cannot run.
+local function least(times)
+  local best = times[1]
+  for i = 2, #times do best = math.min(best, times[i]) end
+  return best
+end
+
+-- Both sides in turn; the other is absent where it cannot run.  The first step of each,
+-- which is no step like the others, counts where it is the only one.
 local function in_turn(case, o)
   local own, other = commands(case, o)
-  local ours, theirs
-  for _ = 1, o.rounds do
-    ours = least(ours, read_line(own))
-    if o.python and not case:find "^qlora" then theirs = least(theirs, read_line(other)) end
+  local list = { turns.start(own) }
+  if o.python and not case:find "^qlora" then list[2] = turns.start(other) end
+  local times, results = turns.run(list, o.steps), {}
+  for i, process in ipairs(list) do
+    if o.steps > 1 then table.remove(times[i], 1) end
+    results[i] = process:finish()
+    if results[i] then results[i].seconds = least(times[i]) end
   end
-  return ours, theirs
+  if results[1] and results[2] then results[1].ratio = turns.ratio(times[1], times[2]) end
+  return results[1], results[2]
 end
 
 local function compare(o)
@@ -120,8 +109,7 @@ return arguments.new {
   name = "mrt bench finetune",
   about = "Steps of fine-tuning.",
   { "--cases LIST", "of method and dtype", default = "lora-bf16,lora-f32,full-f32" },
-  { "--rounds N", "in turn with PyTorch", default = 2, least = 1 },
-  { "--steps N", "of each", default = 3, least = 1 },
+  { "--steps N", "of each, in turn", default = 4, least = 1 },
   { "--layers N", "of the model", default = 30, least = 1 },
   { "--memory BYTES", "a budget" },
   { "--python FILE", "with PyTorch and peft", default = "python3" },

@@ -10,6 +10,7 @@ local cases = require "mrt.bench.cases"
 local closest = require "mrt.util.closest"
 local core = require "mrt.core"
 local json = require "mrt.util.json"
+local turns = require "mrt.bench.turns"
 
 local peers = {}
 
@@ -79,13 +80,12 @@ local function complaint(peer)
   return (last or "no measurement"):sub(1, 80)
 end
 
---- Measure a case; nil: it is not for this peer, or it failed (`peer.failed` says how).
----@param peer table
----@param case string
----@return table?
-function peers.ask(peer, case)
-  if peer.gone or peer.images and not cases.convolutional[case] then return nil end
-  local result = peers.run((peer.command:gsub("{case}", case)))
+local function is_for(peer, case)
+  return not (peer.gone or peer.images and not cases.convolutional[case])
+end
+
+-- What came of it, noted.
+local function note(peer, result)
   if result then
     peer.worked = true
   else
@@ -93,6 +93,29 @@ function peers.ask(peer, case)
   end
   return result
 end
+
+--- Measure a case; nil: it is not for this peer, or it failed (`peer.failed` says how).
+---@param peer table
+---@param case string
+---@return table?
+function peers.ask(peer, case)
+  if not is_for(peer, case) then return nil end
+  return note(peer, peers.run((peer.command:gsub("{case}", case))))
+end
+
+--- The same in turn: start it, and read what it says at its end.
+---@param peer table
+---@param case string
+---@return mrt.bench.Turns?
+function peers.start(peer, case)
+  if not is_for(peer, case) then return nil end
+  return turns.start(peer.command:gsub("{case}", case) .. " --in-turn")
+end
+
+---@param peer table
+---@param process mrt.bench.Turns
+---@return table?
+function peers.finish(peer, process) return note(peer, process:finish()) end
 
 --- Remove what peers have written.
 ---@param list table[]

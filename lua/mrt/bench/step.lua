@@ -1,6 +1,6 @@
 --- mrt bench step -- training steps: time and memory, beside PyTorch
 ---
----     mrt bench step [--cases mlp,gpt] [--rounds N] [--seconds S] [--cpu]
+---     mrt bench step [--cases mlp,gpt] [--rounds N | --turns N] [--seconds S] [--cpu]
 ---                    [--precision bf16] [--beside N] [--peaks]
 ---                    [--peers eager,fused,...] [--python PROGRAM]
 ---                    [--against "COMMAND {case}"]
@@ -16,6 +16,11 @@
 --- All run in turn, N rounds.  The table has the least of all rounds, the ratio to the
 --- quickest peer (*), growths, ours and the least of the peers', and the geometric means of
 --- the ratios.  Where parameters are not as many as a peer's, nothing is compared.
+---
+--- With --turns they run side by side and take N steps each, one after the other
+--- (turns.lua); the ratio is the median of those of each turn, to the peer where it is the
+--- largest.  It holds on a machine with much else to do.  The other command is given
+--- --in-turn.
 ---
 --- --cases takes names of cases.lua and heldout.lua and groups of them: usual (the
 --- default), held-out, all.  --cpu counts processor time, for one thread on a machine with
@@ -37,6 +42,7 @@ local busy = require "mrt.bench.busy"
 local core = require "mrt.core"
 local describe = require "mrt.util.describe"
 local peers = require "mrt.bench.peers"
+local turns = require "mrt.bench.turns"
 
 local function status(key)
   local file <close> = io.open "/proc/self/status"
@@ -55,6 +61,11 @@ local function times_of(o, step, x, y)
   for _ = 1, 3 do step(x, y):item() end
   local clock = o.cpu and os.clock or core.clock
   local times, first = {}, core.clock()
+  if o.in_turn then
+    times = turns.take(clock, function() step(x, y):item() end)
+    table.sort(times)
+    return times
+  end
   repeat
     local before = clock()
     step(x, y):item()
@@ -102,10 +113,13 @@ end
 
 -- ---- beside the peers --------------------------------------------------------------
 
+local function our_command(case, o, more)
+  return ('"%s" bench step --measure %s --precision %s --seconds %g%s%s')
+    :format(arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "", more)
+end
+
 local function ours(case, o, roofs)
-  local command = ('"%s" bench step --measure %s --precision %s --seconds %g%s%s')
-    :format(arg[-1], case, o.precision, o.seconds, o.cpu and " --cpu" or "",
-      roofs and " --roofs " .. roofs or "")
+  local command = our_command(case, o, roofs and " --roofs " .. roofs or "")
   return peers.run(command) or error("no measurement from: " .. command, 0)
 end
 
@@ -137,6 +151,28 @@ local function collect(case, o)
     end
   end
   return own, theirs
+end
+
+-- The same of steps taken in turn; and the largest ratio of ours to a peer's.
+local function collect_turns(case, o)
+  local list, theirs, largest = { turns.start(our_command(case, o, " --in-turn")) }, {}, nil
+  for i, peer in ipairs(o.list) do
+    theirs[i] = {}
+    local process = peers.start(peer, case)
+    if process then
+      process.peer = i
+      list[#list + 1] = process
+    end
+  end
+  local times = turns.run(list, o.turns)
+  local own = list[1]:finish() or error("no measurement of ours of " .. case, 0)
+  for k = 2, #list do
+    local i = list[k].peer
+    theirs[i][1] = peers.finish(o.list[i], list[k])
+    local one = theirs[i][1] and turns.ratio(times[1], times[k])
+    if one and (not largest or one > largest) then largest = one end
+  end
+  return { own }, theirs, largest
 end
 
 -- What keeps a case from being compared; nil: nothing.
@@ -172,7 +208,7 @@ end
 
 -- A row; our ratio to the quickest peer, and of growths to the least.
 local function report(case, o)
-  local own, theirs = collect(case, o)
+  local own, theirs, largest = (o.turns and collect_turns or collect)(case, o)
   local ms, grown = least(own, "ms_min"), least(own, "rss_growth_MB")
   local times, best, other_grown = summary(theirs)
   local row = { ("%-10s %7s"):format(case, number(ms)) }
@@ -181,12 +217,13 @@ local function report(case, o)
     row[#row + 1] = (" %7s%s"):format(number(times[i]), mark)
   end
   local problem = difference(own[1], theirs, o.list)
-  if problem then best, other_grown = nil, nil end
-  row[#row + 1] = (" %6s %7s %7s %7.1f"):format(ratio(ms, best), number(grown),
+  if problem then best, other_grown, largest = nil, nil, nil end
+  local factor = largest or best and ms / best
+  row[#row + 1] = (" %6s %7s %7s %7.1f"):format(ratio(factor, 1), number(grown),
     number(other_grown), 1e3 * own[1].gflop / ms)
   print(table.concat(row))
   notes(case, problem, o.list)
-  return best and ms / best, other_grown and grown / other_grown
+  return factor, other_grown and grown / other_grown
 end
 
 local function mean(logs) return math.exp(logs.sum / logs.count) end
@@ -284,7 +321,8 @@ local function run(o)
   end
   o.list = peers.list(o)
   print(("%s; %s of %s\npeers: %s"):format(about, o.beside and "medians" or "the least",
-    describe.count(o.rounds, "round"), described(o)))
+    o.turns and describe.count(o.turns, "step") .. " in turn"
+      or describe.count(o.rounds, "round"), described(o)))
   local ok, problem = pcall(o.beside and compare_beside or compare, o)
   peers.close(o.list)
   if not ok then error(problem, 0) end
@@ -295,6 +333,7 @@ return arguments.new {
   about = "Training steps: time and memory, beside PyTorch.",
   { "--cases LIST", "of cases.lua; or usual, held-out, all", read = read_cases },
   { "--rounds N", "in turn", default = 3, least = 1 },
+  { "--turns N", "steps in turn", least = 1 },
   { "--seconds X", "of each measurement", default = 5 },
   { "--cpu", "processor time" },
   { "--precision NAME", "a policy", default = "f32", choices = { "f32", "bf16", "f16", "fp8" } },
@@ -304,6 +343,7 @@ return arguments.new {
   { "--against TEXT", "another command" },
   { "--peaks", "beside this machine's roofs" },
   { "--measure NAME" }, -- a case, in this process
+  { "--in-turn" }, -- a step for each line that is read
   { "--roofs LIST", read = function(word) return require "mrt.bench.peaks".read(word) end },
   run = run,
 }

@@ -3,14 +3,14 @@
 
 Prints one line of JSON for a case of `mrt bench finetune`: the same decoder by
 transformers, gradient checkpointing, fused AdamW, peft's adapters on all linear layers;
-in bf16 a bf16 base under autocast.
+in bf16 a bf16 base under autocast.  A step is taken, and its seconds printed, for each line
+"step" that is read (turns.lua).
 
 SPDX-License-Identifier: MIT"""
-import argparse, json, os, time
+import argparse, json, os, sys, time
 
 parser = argparse.ArgumentParser()
 parser.add_argument("case", choices=["lora-bf16", "lora-f32", "full-f32", "full-bf16"])
-parser.add_argument("--steps", type=int, default=3)
 parser.add_argument("--layers", type=int, default=30)
 flags = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -48,7 +48,7 @@ optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad]
                               fused=True)
 ids = torch.randint(0, 49152, (4, 512))
 times = []
-for _ in range(flags.steps):
+while sys.stdin.readline() == "step\n":
     before = time.process_time()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bf16"):
         loss = model(input_ids=ids, labels=ids).loss
@@ -57,5 +57,6 @@ for _ in range(flags.steps):
     optimizer.zero_grad()
     loss.item()
     times.append(time.process_time() - before)
+    print("%.9f" % times[-1], flush=True)
 print(json.dumps({"seconds": round(min(times[1:] or times), 4),
                   "growth": round(status("VmHWM") - base, 1)}))

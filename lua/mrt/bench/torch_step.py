@@ -11,7 +11,8 @@ shapes (torch_models.py); in bf16 or f16 by autocast around the forward pass and
     channels-last          fused, weights and images with the channels last
     compile-channels-last  compiled, and so
 
-torch.compile wants a C++ compiler.
+torch.compile wants a C++ compiler.  With --in-turn a step is taken, and its seconds printed,
+for each line "step" that is read (turns.lua).
 
 SPDX-License-Identifier: MIT"""
 import argparse, json, os, sys, time
@@ -24,6 +25,7 @@ parser.add_argument("--peer", choices=PEERS, default="eager")
 parser.add_argument("--seconds", type=float, default=8.0)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--cpu", action="store_true", help="processor time")
+parser.add_argument("--in-turn", action="store_true", help="steps as they are asked for")
 parser.add_argument("--precision", choices=["f32", "bf16", "f16"], default="f32")
 parser.add_argument("--warmup", type=int, default=3)
 flags = parser.parse_args()
@@ -92,10 +94,23 @@ for _ in range(flags.warmup):
     step()
 clock = time.process_time if flags.cpu else time.perf_counter
 times, began = [], time.perf_counter()
-while len(times) < 5 or time.perf_counter() - began < flags.seconds:
+
+
+def timed():
     t = clock()
     loss = step()
     times.append(clock() - t)
+    return loss
+
+
+loss = 0.0
+if flags.in_turn:
+    while sys.stdin.readline() == "step\n":
+        loss = timed()
+        print("%.9f" % times[-1], flush=True)
+else:
+    while len(times) < 5 or time.perf_counter() - began < flags.seconds:
+        loss = timed()
 times.sort()
 print(json.dumps({
     "case": flags.case, "peer": flags.peer, "library": "torch " + torch.__version__,
