@@ -60,25 +60,6 @@ if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   add_test(NAME workers_threads COMMAND workers_threads)
   set_tests_properties(workers_threads PROPERTIES LABELS host)
 endif()
-# Products in scratch that is allocated to the byte, under the address sanitizer.
-if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
-  file(GLOB products CONFIGURE_DEPENDS kernels/cpu/gemm/*.c)
-  foreach(isa IN LISTS MRT_ISAS)
-    add_executable(products_${isa} spec/kernels/cpu/products.c ${products}
-      kernels/cpu/floats.c)
-    target_compile_definitions(products_${isa} PRIVATE MRT_VARIANT=${isa}_f32
-      MRT_ISA=${isa})
-    target_compile_options(products_${isa} PRIVATE ${${isa}_flags} -fopenmp-simd
-      -fsanitize=address -g -O1)
-    target_link_options(products_${isa} PRIVATE -fsanitize=address)
-    target_include_directories(products_${isa} PRIVATE core kernels/cpu)
-    target_link_libraries(products_${isa} PRIVATE mrt_core)
-    set_target_properties(products_${isa} PROPERTIES
-      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
-    add_test(NAME products_${isa} COMMAND products_${isa})
-    set_tests_properties(products_${isa} PROPERTIES LABELS host)
-  endforeach()
-endif()
 include(cmake/toy.cmake)
 include(cmake/jit.cmake)
 include(cmake/collectives.cmake)
