@@ -256,14 +256,17 @@ static inline void row_to_bf16(mrt_dtype dtype, const char *from, int64_t step,
   }
 }
 
-/* Do the rows of a tile spread over all sets of the first-level cache, which has
- * 64 of them, 64 bytes wide?  Rows 4 KiB apart share one place: half of the tile
- * is lost before it is read again, and products take up to twice their time. */
-static inline bool spreads(const mrt_operand *x) {
+/* Do the rows of a tile share places in the first-level cache, whose ways are 64
+ * sets of 64 bytes?  Rows 4 KiB apart have one place: most of the tile is lost
+ * before it is read again, and products take up to twice their time.  Enough is
+ * where the places of all rows fill half of a way. */
+static inline bool shares_places(const mrt_operand *x) {
+  enum { LINE_BYTES = 64, SETS = 64, ENOUGH = LINE_BYTES * SETS / 2 };
   int64_t step = x->strides[1] * (int64_t)sizeof(real);
-  int64_t line = 64, sets = 64, width = x->type.dims[3] * (int64_t)sizeof(real);
-  while (sets > 1 && step % (2 * line) == 0) line *= 2, sets /= 2;
-  return sets * width >= 2048;
+  int64_t width = x->type.dims[3] * (int64_t)sizeof(real);
+  int64_t places = SETS, apart = LINE_BYTES;
+  while (places > 1 && step % (2 * apart) == 0) apart *= 2, places /= 2;
+  return places * width < ENOUGH;
 }
 
 /* Rows t .. t + count of a head, copied to `spare` with zeros around. */
@@ -300,7 +303,7 @@ static inline matrix tile_of(const shape *n, const mrt_operand *x, int64_t b,
 static inline matrix right_tile_of(const shape *n, const mrt_operand *x,
                                    int64_t b, int64_t t, int64_t h,
                                    int64_t count, real *spare) {
-  if (whole(x, count) && !spreads(x))
+  if (whole(x, count) && shares_places(x))
     return tile_copied(n, x, b, t, h, count, spare);
   return tile_of(n, x, b, t, h, count, spare);
 }

@@ -157,8 +157,8 @@ static void run_block(const mrt_gemm *g, gemm_block b, int64_t i, int64_t mc,
       rows = r < plain ? strip_rows(mc - r) : ROWS;
       tile_place at = place_at(g, b, i + r, least(rows, mc - r), j, b.nc - j);
       int vecs = (int)ceil_div(at.n, LANES);
-      strip a = { pa + (r - plain) * b.kc, 1, ROWS };
-      if (r < plain) a = (strip){ a_at(g, i + r, b.p), g->a.row, 1 };
+      strip a = { a_at(g, i + r, b.p), g->a.row, 1 };
+      if (r >= plain) a = (strip){ pa + (r - plain) * b.kc, 1, ROWS };
       columns y = { b_at(g, b.p, b.j + j), g->b.row, pb + j * b.kc };
       if (r == 0 && j + at.n <= fresh)
         run_fresh(vecs, b.kc, &a, &y, &at);
