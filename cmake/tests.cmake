@@ -60,6 +60,32 @@ if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   add_test(NAME workers_threads COMMAND workers_threads)
   set_tests_properties(workers_threads PROPERTIES LABELS host)
 endif()
+# Products in scratch that is allocated to the byte, under the address sanitizer.
+if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
+  file(GLOB products CONFIGURE_DEPENDS kernels/cpu/gemm/*.c)
+  foreach(isa IN LISTS MRT_ISAS)
+    # The spec itself for any processor: it asks whether it may go on.
+    add_library(products_of_${isa} OBJECT ${products} kernels/cpu/floats.c)
+    target_compile_options(products_of_${isa} PRIVATE ${${isa}_flags})
+    add_executable(products_${isa} spec/kernels/cpu/products.c
+      $<TARGET_OBJECTS:products_of_${isa}>)
+    target_compile_definitions(products_${isa} PRIVATE SPEC_ISA_${isa})
+    foreach(target products_${isa} products_of_${isa})
+      target_compile_definitions(${target} PRIVATE MRT_VARIANT=${isa}_f32
+        MRT_ISA=${isa})
+      target_compile_options(${target} PRIVATE -fopenmp-simd -fsanitize=address
+        -g -O1)
+      target_include_directories(${target} PRIVATE core kernels/cpu)
+    endforeach()
+    target_compile_definitions(products_${isa} PRIVATE MRT_VECTOR_BYTES=16)
+    target_link_options(products_${isa} PRIVATE -fsanitize=address)
+    target_link_libraries(products_${isa} PRIVATE mrt_core)
+    set_target_properties(products_${isa} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
+    add_test(NAME products_${isa} COMMAND products_${isa})
+    set_tests_properties(products_${isa} PROPERTIES LABELS host)
+  endforeach()
+endif()
 include(cmake/toy.cmake)
 include(cmake/jit.cmake)
 include(cmake/collectives.cmake)
