@@ -63,14 +63,13 @@ local function times_of(o, step, x, y)
   local times, first = {}, core.clock()
   if o.in_turn then
     times = turns.take(clock, function() step(x, y):item() end)
-    table.sort(times)
-    return times
+  else
+    repeat
+      local before = clock()
+      step(x, y):item()
+      times[#times + 1] = clock() - before
+    until #times >= 5 and core.clock() - first >= o.seconds
   end
-  repeat
-    local before = clock()
-    step(x, y):item()
-    times[#times + 1] = clock() - before
-  until #times >= 5 and core.clock() - first >= o.seconds
   table.sort(times)
   return times
 end
@@ -307,8 +306,21 @@ local function read_cases(text)
   return names
 end
 
+local function check(o)
+  if o.turns and (o.beside or o.peaks) then
+    error("mrt bench step: --turns is not for --beside or --peaks", 0)
+  end
+end
+
+-- What the first line says of how often.
+local function counted(o)
+  return o.turns and describe.count(o.turns, "step") .. " in turn"
+    or describe.count(o.rounds, "round")
+end
+
 local function run(o)
   if o.measure then return measure(o.measure, o) end
+  check(o)
   local info = core.info()
   local about = ("%s, %s, %s"):format(info.isa, describe.count(info.threads, "thread"),
     o.precision)
@@ -321,8 +333,7 @@ local function run(o)
   end
   o.list = peers.list(o)
   print(("%s; %s of %s\npeers: %s"):format(about, o.beside and "medians" or "the least",
-    o.turns and describe.count(o.turns, "step") .. " in turn"
-      or describe.count(o.rounds, "round"), described(o)))
+    counted(o), described(o)))
   local ok, problem = pcall(o.beside and compare_beside or compare, o)
   peers.close(o.list)
   if not ok then error(problem, 0) end

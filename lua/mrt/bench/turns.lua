@@ -29,10 +29,12 @@ function turns.start(command)
   if not os.execute(("mkfifo -m 600 '%s'"):format(path)) then
     error("cannot make a pipe at " .. path, 0)
   end
+  -- The shell waits for us to open the pipe; it has no end for writing then, so that the
+  -- process ends where we do, however that is.
+  local from = assert(io.popen(("{ rm -f '%s'; %s\n} <'%s'"):format(path, command, path)))
   -- For reading too: it neither waits for the process nor breaks when that ends.
   local to = assert(io.open(path, "r+"))
   to:setvbuf "line"
-  local from = assert(io.popen(("%s <'%s'"):format(command, path)))
   return setmetatable({ to = to, from = from, path = path }, Turns)
 end
 
@@ -52,7 +54,7 @@ function Turns:finish()
   local line = self.from:read "a":match "({[^\n]*})"
   self.from:close()
   self.to:close()
-  os.remove(self.path)
+  os.remove(self.path) -- of a command that no shell could read
   return line and json.decode(line)
 end
 
