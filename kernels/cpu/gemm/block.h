@@ -1,12 +1,12 @@
 /* block.h -- how large the blocks of a product are
  *
- * A strip of b (74 KiB with AVX-512, 24 KiB else) is no larger than the
- * first-level cache, or a little, and passes by a block of a (288 KiB with
- * AVX-512, 144 KiB else) that leaves room in the second level.  Measured on Zen 5
- * at token rows of 128 to 3072: blocks of k of 256 and 512 and half the rows or
- * columns are 1 to 3 % slower.  On Zen 3, with AVX2, 576 steps are 1 to 3 %
- * quicker where k is that, but take half as much scratch again, which is what
- * bounds the least memory of small models.
+ * A strip of b (74 KiB with AVX-512, 36 KiB with AVX2, 12 KiB else) is no larger
+ * than the first-level cache, or a little, and passes by a block of a (288 KiB
+ * with AVX-512, 216 or 144 KiB else) that leaves room in the second level.
+ * Measured on Zen 5 at token rows of 128 to 3072: blocks of k of 256 and 512 and
+ * half the rows or columns are 1 to 3 % slower.  On Zen 3, with AVX2: blocks of k
+ * of 384 and 768 columns are up to 3 % slower, 6 where k is 576 and b is the
+ * table of a vocabulary.
  *
  * Sizes are in units of a real's size: one step of k, or two of bf16.
  *
@@ -18,9 +18,9 @@
 #include "op/matmul.h"
 
 enum {
-  K_BLOCK = 384,
+  K_BLOCK = MRT_VECTOR_BYTES == 32 ? 576 : 384,
   M_BLOCK = (MRT_VECTOR_BYTES == 64 ? 768 : 384) / (int)sizeof(real),
-  N_BLOCK = 3072 / (int)sizeof(real),
+  N_BLOCK = (MRT_VECTOR_BYTES == 32 ? 2048 : 3072) / (int)sizeof(real),
 };
 
 _Static_assert((int)M_BLOCK % (int)ROWS == 0, "blocks of a are whole strips");

@@ -53,12 +53,17 @@ static bool is_turned(const mrt_gemm *g) {
   return time_of(&t) < time_of(g);
 }
 
+/* Reals of what is packed of a: of rows that lie well, some at the end. */
+static int64_t packed_reals(const mrt_gemm *g, int64_t k) {
+  return a_reals(g->a.col == 1 ? least(g->m, ROWS) : g->m, k);
+}
+
 static size_t upright_bytes(const mrt_gemm *g) {
 #ifndef MRT_F64
   if (mrt_gemm_is_mixed(g)) return mrt_gemm_mixed_bytes(g);
 #endif
   int64_t k = k_block(g->k);
-  int64_t reals = a_reals(g->m, k) + b_reals(g->m, g->n, k);
+  int64_t reals = packed_reals(g, k) + b_reals(g->m, g->n, k);
   return (size_t)round_up(reals, 64) * sizeof(real);
 }
 
@@ -211,7 +216,7 @@ void mrt_gemm_run(const mrt_gemm *g, void *scratch) {
   }
   int64_t step = k_block(g->k), width = columns_at_once(g);
   int64_t rows = is_one_block(g) ? PLAIN_BLOCK : M_BLOCK;
-  real *pa = scratch, *pb = pa + a_reals(g->m, step);
+  real *pa = scratch, *pb = pa + packed_reals(g, step);
   for (int64_t j = 0; j < g->n; j += width)
     for (int64_t p = 0; p < g->k; p += step) {
       gemm_block b = { p, least(step, g->k - p), j, least(width, g->n - j) };
