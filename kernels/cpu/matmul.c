@@ -178,7 +178,7 @@ static batch joined_batch(const batch *t, int64_t index, int64_t n,
   return one;
 }
 
-/* Scratch of one thread. */
+/* Scratch of one thread that computes whole products. */
 static size_t run_bytes(const batch *t) {
   mrt_gemm g = t->joined > 1 ? joined_batch(t, 0, t->joined, NULL).g : t->g;
   if (t->joined == 1) g.m *= t->count; /* were all of them folded */
@@ -188,9 +188,32 @@ static size_t run_bytes(const batch *t) {
 static size_t row_bytes(const batch *t) {
   return (size_t)t->g.k * mrt_dtypes[t->g.a.dtype].bytes;
 }
+
+/* Who computes products that are not joined: `team` threads, each product cut
+ * into so many parts; and the scratch of a thread. */
+typedef struct batch_team {
+  int team, cuts;
+  size_t bytes;
+} batch_team;
+
+static batch_team team_of(const mrt_call *c, const batch *t) {
+  const mrt_gemm *g = &t->g;
+  /* 100 flop per nanosecond: one core, roughly; of a vector 16.  To begin and
+   * to pack a small product takes longer than that. */
+  double each = g->m == 1 || g->n == 1 ? 8 : 50;
+  double one = (double)g->m * (double)g->n * (double)g->k / each;
+  batch_team who = { .team = mrt_team(c, (double)t->count * (one + 100)) };
+  who.cuts = t->count < 4 * who.team ? who.team : 1;
+  who.bytes =
+      who.cuts > 1 ? mrt_gemm_part_bytes(g, who.cuts) : mrt_gemm_bytes(g);
+  return who;
+}
+
 /* The bias, what threads need, the rows that are copied. */
 static size_t rows_at(const mrt_call *c, const batch *t) {
-  return t->bias + (size_t)c->threads * run_bytes(t);
+  if (t->joined > 1) return t->bias + (size_t)c->threads * run_bytes(t);
+  batch_team who = team_of(c, t);
+  return t->bias + (size_t)who.team * who.bytes;
 }
 static size_t batch_scratch(const mrt_call *c, batch t) {
   size_t rows = t.joined > 1 ? (size_t)(t.joined * t.g.m) : 0;
@@ -218,15 +241,9 @@ static void run_part(const mrt_call *c, const void *shared, int part,
 }
 
 static void run_batch(const mrt_call *c, const batch *t) {
-  const mrt_gemm *g = &t->g;
-  /* 100 flop per nanosecond: one core, roughly; of a vector 16.  To begin and
-   * to pack a small product takes longer than that. */
-  double each = g->m == 1 || g->n == 1 ? 8 : 50;
-  double one = (double)g->m * (double)g->n * (double)g->k / each;
-  int team = mrt_team(c, (double)t->count * (one + 100));
-  batch_run r = { t, t->count < 4 * team ? team : 1,
-                  (char *)c->scratch + t->bias, run_bytes(t) };
-  mrt_parallel(c, team, run_part, &r);
+  batch_team who = team_of(c, t);
+  batch_run r = { t, who.cuts, (char *)c->scratch + t->bias, who.bytes };
+  mrt_parallel(c, who.team, run_part, &r);
 }
 
 /* Rows of products [first, first + n) of a batch. */

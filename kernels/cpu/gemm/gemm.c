@@ -255,6 +255,14 @@ static void share(int64_t n, int64_t unit, int part, int parts, int64_t *from,
   *from = least(*from * unit, n), *to = least(*to * unit, n);
 }
 
+size_t mrt_gemm_part_bytes(const mrt_gemm *whole, int parts) {
+  mrt_gemm g = is_turned(whole) ? mrt_gemm_turned(whole) : *whole;
+  int rows = grid_rows(&g, parts), cols = parts / rows;
+  g.m = least(g.m, ceil_div(ceil_div(g.m, ROWS), rows) * ROWS);
+  g.n = least(g.n, ceil_div(ceil_div(g.n, LANES), cols) * LANES);
+  return mrt_gemm_bytes(&g);
+}
+
 mrt_gemm mrt_gemm_part(const mrt_gemm *whole, int part, int parts) {
   mrt_gemm g = is_turned(whole) ? mrt_gemm_turned(whole) : *whole;
   int rows = grid_rows(&g, parts), cols = parts / rows;

@@ -51,6 +51,7 @@ typedef struct mrt_gemm {
 #define mrt_gemm_run         MRT_CPU(gemm_run)
 #define mrt_gemm_bytes       MRT_CPU(gemm_bytes)
 #define mrt_gemm_bytes_below MRT_CPU(gemm_bytes_below)
+#define mrt_gemm_part_bytes  MRT_CPU(gemm_part_bytes)
 #define mrt_gemm_part        MRT_CPU(gemm_part)
 
 /* Scratch in bytes of one thread's part of a product of at most g's m and n, and
@@ -58,6 +59,8 @@ typedef struct mrt_gemm {
 size_t mrt_gemm_bytes(const mrt_gemm *g);
 /* The same for every k up to g's: a smaller one may have longer blocks. */
 size_t mrt_gemm_bytes_below(const mrt_gemm *g);
+/* Scratch in bytes of the largest of `parts` parts of g. */
+size_t mrt_gemm_part_bytes(const mrt_gemm *g, int parts);
 /* Part `part` of `parts` of the product: parts are a grid of rectangles of c
  * that take about equal time; some may be empty. */
 mrt_gemm mrt_gemm_part(const mrt_gemm *g, int part, int parts);
