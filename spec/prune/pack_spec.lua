@@ -92,10 +92,10 @@ describe("prune.pack", function()
   end)
 
   it("fits a budget that the pruned model does not", function()
-    local x = mrt.eval(mrt.randn(4, 512))
+    local x = mrt.eval(mrt.randn(4, 1024))
     local function step(packed, memory)
       mrt.seed(2)
-      local model = nn.Linear(512, 512)
+      local model = nn.Linear(1024, 1024)
       prune.two_of_four(model)
       if packed then model = prune.pack(model) end
       return mrt.compile(function(a) return model(a) end,

@@ -44,7 +44,7 @@ static float value(const mrt_matrix *x, int64_t i, int64_t j) {
 
 /* Every part in scratch of its own. */
 static void run_parts(const mrt_gemm *g, int parts) {
-  size_t bytes = mrt_gemm_bytes(g);
+  size_t bytes = mrt_gemm_part_bytes(g, parts);
   for (int i = 0; i < parts; i++) {
     mrt_gemm part = mrt_gemm_part(g, i, parts);
     void *scratch = NULL;
