@@ -183,7 +183,8 @@ static bool is_one_block(const mrt_gemm *g) {
  * tile packs it, else in the second. */
 static int64_t columns_at_once(const mrt_gemm *g) {
   enum { FEW_COLUMNS = (FRESH ? 2 : 16) * COLS };
-  return is_one_block(g) ? least(FEW_COLUMNS, n_block(g->m)) : n_block(g->m);
+  if (!is_one_block(g)) return equal_columns(g->m, g->n);
+  return least(FEW_COLUMNS, n_block(g->m));
 }
 
 void mrt_gemm_run(const mrt_gemm *g, void *scratch) {

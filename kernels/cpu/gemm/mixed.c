@@ -203,7 +203,8 @@ static void run_columns(mixed_job *t, int64_t i, int64_t m, int64_t j,
 
 void mrt_gemm_mixed(const mrt_gemm *g, void *scratch) {
   mixed_job t = job_of(g, scratch);
-  int64_t rows = t.sums ? M_SUMS : g->m, cols = n_block(g->m);
+  int64_t rows = t.sums ? M_SUMS : g->m;
+  int64_t cols = equal_columns(g->m, g->n);
   for (int64_t i = 0; i < g->m; i += rows)
     for (int64_t j = 0; j < g->n; j += cols)
       run_columns(&t, i, least(rows, g->m - i), j, least(cols, g->n - j));
