@@ -276,4 +276,4 @@ static void run(const mrt_call *c) {
   if (o->mask_grad) mrt_attention_mask_grad(c, &t, thread_bytes(&t), carve);
 }
 
-MRT_KERNEL(attention_grad, .run = run, .scratch = scratch);
+MRT_KERNEL(attention_grad, .run = run, .scratch = scratch, .spreads = true);
