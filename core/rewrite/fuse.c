@@ -1,4 +1,5 @@
-/* fuse.c -- which pointwise operators run as one pass over memory?
+/* fuse.c -- which pointwise operators, and reductions of what they compute, run
+ * as one pass over memory?
  *
  *   needs   a captured graph
  *   method  One walk in order.  A pointwise node joins the group that computes
@@ -8,47 +9,16 @@
  *           between.  It is worth it when waiting does not keep more bytes
  *           alive than it saves.  Where it is not, the node may run earlier,
  *           where the group does, if all it reads is there by then and what it
- *           gives is no more than what the group then need not give.
+ *           gives is no more than what the group then need not give.  A
+ *           reduction of a group's only result ends it, by the same rules.
  *   never   changes a bit: each operator rounds to its own dtype (op/fused.h)
  *
  * SPDX-License-Identifier: MIT */
-#include "op/fused.h"
-#include "rewrite/rewrite.h"
-
-#include <stdio.h>
-#include <string.h>
-
-typedef struct group {
-  mrt_node **members; /* in order */
-  int count, room;
-  int end; /* position where it runs */
-  bool f32, f64;
-  bool reads_variable;
-} group;
-
-typedef struct fusing {
-  const mrt_rewrite *rewrite;
-  mrt_graph *g;
-  mrt_error *e;
-  group **group_of;    /* by position; NULL: not pointwise */
-  int *made_at;        /* position of what computes a value, by value id; -1 */
-  int *first_user;     /* users of value v: users[first_user[v] ..) */
-  int *users;          /* positions, ascending; node_count for a plan output */
-  int *updates_before; /* updating nodes before this position */
-} fusing;
-
-/* Together they stay within MRT_FUSED_CODE instructions, constants counted. */
-enum { MAX_CODE = 18, MAX_INPUTS = 14 };
+#include "rewrite/fuse.h"
 
 static bool pointwise(const mrt_node *n) {
   return (n->op->traits & MRT_POINTWISE) && n->nout == 1 && n->nin <= 3 &&
          !mrt_node_is_update(n);
-}
-
-/* A constant that becomes an instruction of every program that reads it. */
-static bool inlined(mrt_value *v) {
-  double k;
-  return mrt_value_uniform(v, &k);
 }
 
 static bool reads_variable(const mrt_node *n) {
@@ -93,16 +63,6 @@ static mrt_status index_users(fusing *f) {
     f->users[f->first_user[v] + fill[v]++] = n;
   }
   return MRT_OK;
-}
-
-static group *group_at(const fusing *f, int position) {
-  return position < f->g->node_count ? f->group_of[position] : NULL;
-}
-
-/* The group that computes `v`; NULL when it is a leaf or not pointwise. */
-static group *maker(const fusing *f, const mrt_value *v) {
-  int at = f->made_at[v->id];
-  return at < 0 ? NULL : f->group_of[at];
 }
 
 /* ---- joining ------------------------------------------------------------- */
@@ -180,8 +140,8 @@ static int input_count(const fusing *f, const group *a, const group *b) {
 static bool fit(const fusing *f, const group *a, const group *b) {
   const mrt_type *s = &a->members[0]->out[0]->type;
   const mrt_type *t = &b->members[0]->out[0]->type;
-  return a != b && mrt_type_same_shape(s, t) &&
-         a->count + b->count <= MAX_CODE &&
+  return a != b && !a->reduction && !b->reduction &&
+         mrt_type_same_shape(s, t) && a->count + b->count <= MAX_CODE &&
          input_count(f, a, b) <= MAX_INPUTS &&
          !((a->f32 || b->f32) && (a->f64 || b->f64));
 }
@@ -269,124 +229,52 @@ static mrt_status start_group(fusing *f, int i) {
   return MRT_OK;
 }
 
-/* ---- from groups to nodes ------------------------------------------------ */
+/* ---- reductions ---------------------------------------------------------- */
 
-typedef struct fused_body {
-  mrt_value *inputs[MRT_FUSED_REGISTERS];
-  mrt_value *results[MAX_CODE];
-  mrt_fused_code code[MRT_FUSED_CODE];
-  mrt_value *in_register[MRT_FUSED_REGISTERS];
-  int inputs_count, results_count, code_count, registers;
-} fused_body;
-
-static int find(const fused_body *p, const mrt_value *v) {
-  for (int r = 0; r < p->registers; r++)
-    if (p->in_register[r] == v) return r;
-  return -1;
-}
-
-static void emit_constant(fused_body *p, mrt_value *v) {
-  const mrt_node *n = mrt_value_root(v)->node;
-  mrt_fused_code *c = &p->code[p->code_count++];
-  *c = (mrt_fused_code){ .op = n->op->number,
-                         .out = p->registers,
-                         .in_dtype = v->type.dtype,
-                         .out_dtype = v->type.dtype,
-                         .options = n->options };
-  p->in_register[p->registers++] = v;
-}
-
-static void emit(fused_body *p, const mrt_node *n) {
-  mrt_fused_code *c = &p->code[p->code_count++];
-  mrt_dtype out = n->out[0]->type.dtype;
-  *c = (mrt_fused_code){ .op = n->op->number,
-                         .out = p->registers,
-                         .nin = n->nin,
-                         .in_dtype = out,
-                         .out_dtype = out,
-                         .options = n->options };
-  for (int k = 0; k < n->nin; k++) {
-    c->in[k] = find(p, n->in[k]);
-    c->in_dtype = n->in[k]->type.dtype;
-  }
-  p->in_register[p->registers++] = n->out[0];
-}
-
-static void write_program(const fusing *f, const group *b, fused_body *p) {
-  /* inputs first: they are the lowest registers */
-  for (int pass = 0; pass < 2; pass++)
-    for (int m = 0; m < b->count; m++)
-      for (int k = 0; k < b->members[m]->nin; k++) {
-        mrt_value *v = b->members[m]->in[k];
-        bool inside = maker(f, v) == b;
-        if (inside || find(p, v) >= 0 || inlined(v) != (pass == 1)) continue;
-        if (pass == 1)
-          emit_constant(p, v);
-        else
-          p->inputs[p->inputs_count++] = p->in_register[p->registers++] = v;
-      }
+/* Is `v`, which one node reads, the only result of group `b`? */
+static bool is_all_of(const fusing *f, const group *b, const mrt_value *v) {
+  if (v->uses != 1) return false;
   for (int m = 0; m < b->count; m++) {
-    mrt_value *v = b->members[m]->out[0];
-    emit(p, b->members[m]);
-    for (int u = f->first_user[v->id]; u < f->first_user[v->id + 1]; u++)
-      if (group_at(f, f->users[u]) != b) {
-        p->results[p->results_count++] = v;
-        break;
-      }
+    const mrt_value *other = b->members[m]->out[0];
+    if (other != v && read_outside(f, other, b, b)) return false;
   }
+  return true;
 }
 
-static const char *label(fusing *f, const group *b) {
-  char text[64];
-  int used = 0;
-  for (int m = 0; m < b->count && used < 48; m++)
-    used += snprintf(text + used, sizeof text - (size_t)used, m ? "+%s" : "%s",
-                     b->members[m]->op->name);
-  if (used >= 48) snprintf(text + 48, 4, "...");
-  return mrt_arena_strdup(&f->g->arena, text);
+/* May the group that computes what is reduced wait for that, and never write
+ * it? */
+static bool may_reduce(const fusing *f, const group *b, const mrt_node *n,
+                       int place) {
+  mrt_dtype dtype = n->in[0]->type.dtype;
+  if (b->reduction || !is_all_of(f, b, n->in[0])) return false;
+  if (dtype != MRT_f32 && dtype != MRT_f64) return false;
+  if (b->reads_variable &&
+      f->updates_before[place] != f->updates_before[b->end])
+    return false;
+  return only_pointwise_between(f, b->end, place) ||
+         worth_waiting(f, b, b, place);
 }
 
-static void *keep(fusing *f, const void *data, size_t bytes) {
-  void *copy = mrt_arena_alloc(&f->g->arena, 1, bytes);
-  return copy ? memcpy(copy, data, bytes) : NULL;
-}
-
-static mrt_status make_node(fusing *f, group *b, mrt_node **out) {
-  fused_body p = { .inputs_count = 0 };
-  int registers[MAX_CODE];
-  mrt_type types[MAX_CODE];
-  write_program(f, b, &p);
-  for (int k = 0; k < p.results_count; k++) {
-    registers[k] = find(&p, p.results[k]);
-    types[k] = p.results[k]->type;
-  }
-  mrt_fused_options o = {
-    .code_count = p.code_count,
-    .registers = p.registers,
-    .code = keep(f, p.code, (size_t)p.code_count * sizeof *p.code),
-    .out_register = keep(f, registers, (size_t)p.results_count * sizeof(int)),
-    .out_types = keep(f, types, (size_t)p.results_count * sizeof *types),
-  };
-  if (!o.code || !o.out_register || !o.out_types) return mrt_nomem(f->e);
-  mrt_node *last = b->members[b->count - 1];
-  mrt_node *n =
-      mrt_graph_node(f->g, mrt_ops[MRT_OP_fused], p.inputs_count, p.inputs, &o,
-                     p.results_count, types, last->origin);
-  if (!n || !(n->label = label(f, b))) return mrt_nomem(f->e);
-  for (int k = 0; k < p.results_count; k++) {
-    n->out[k] = p.results[k];
-    n->out[k]->node = n, n->out[k]->index = k;
-  }
-  *out = n;
-  return MRT_OK;
+static void end_group(fusing *f, int i) {
+  mrt_node *n = f->g->nodes[i];
+  if (!f->reduces || f->rewrite->off || !n->op->reduce_kind) return;
+  group *b = maker(f, n->in[0]);
+  if (!b || !may_reduce(f, b, n, i)) return;
+  b->reduction = n, b->end = i;
+  f->group_of[i] = b;
 }
 
 mrt_status mrt_pass_fuse(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
   fusing f = { .rewrite = r, .g = g, .e = &g->ctx->error };
+  const mrt_device *d = &g->ctx->device;
+  f.reduces = d->kernel(d, MRT_OP_fused_reduce, MRT_f32) != NULL;
   MRT_TRY(index_users(&f));
   for (int i = 0; i < g->node_count; i++)
-    if (pointwise(g->nodes[i])) MRT_TRY(start_group(&f, i));
+    if (pointwise(g->nodes[i]))
+      MRT_TRY(start_group(&f, i));
+    else
+      end_group(&f, i);
   mrt_node **order = MRT_NEW(&g->arena, mrt_node *, g->node_count);
   if (!order) return mrt_nomem(f.e);
   int count = 0;
@@ -395,7 +283,7 @@ mrt_status mrt_pass_fuse(mrt_rewrite *r) {
     if (!b)
       order[count++] = g->nodes[i];
     else if (b->end == i)
-      MRT_TRY(make_node(&f, b, &order[count++]));
+      MRT_TRY(mrt_fuse_node(&f, b, &order[count++]));
   }
   mrt_graph_set_order(g, order, count);
   return mrt_pass_dce(r);

@@ -185,7 +185,8 @@ INLINED void join_columns(const real *x, int64_t n, int64_t step, int64_t width,
     for (int64_t j = 0; j < width; j++) y[j] = op(y[j], x[j]);
 }
 
-/* Rows that are not there as reals are read eight at a time, in strips. */
+/* Rows that are not there as reals are read eight at a time, in strips; as many
+ * as there is room for where they are narrow and lie side by side. */
 INLINED void fold_columns(const elements *x, int64_t first, int64_t n,
                           int64_t step, int64_t width, real *y, real start,
                           vec_op vop, real_op op) {
@@ -195,8 +196,15 @@ INLINED void fold_columns(const elements *x, int64_t first, int64_t n,
     join_columns(element(x, first), n, step, width, y, vop, op);
     return;
   }
+  bool together = width == step && width <= STRIP;
+  int64_t most = together ? 8 * STRIP / width / 8 * 8 : 8;
   for (int64_t k = 0, m; k < n; k += m, first += m * step) {
-    m = n - k < 8 ? n - k : 8;
+    m = n - k < most ? n - k : most;
+    if (together) {
+      read_reals(x, first, m * width, room);
+      join_columns(room, m, width, width, y, vop, op);
+      continue;
+    }
     for (int64_t j = 0, w; j < width; j += w) {
       w = width - j < STRIP ? width - j : STRIP;
       for (int64_t i = 0; i < m; i++)
