@@ -60,7 +60,7 @@ describe("the program", function()
   end)
 
   it("keeps what it prints out of its files where standard streams are closed", function()
-    local path = files.name()
+    local path = files.name "."
     files.write(script, ([[
       local list = {}
       for i = 1, 4 do list[i] = assert(io.open(%q .. i, "w")) end
@@ -185,6 +185,20 @@ describe("the program", function()
     local code, _, errors = mrt "help plna"
     assert.equal(1, code)
     assert.matches("nothing is known of 'plna'; did you mean mrt help plan%?", errors)
+  end)
+
+  it("says in a line what a benchmark refuses", function()
+    for words, said in pairs {
+      ["finetune --cases full-f64"] = "no case 'full%-f64': lora, full or qlora",
+      ["precision --nosuch 1"] = "no option %-%-nosuch",
+      ["embedding --nosuch 1"] = "no option %-%-nosuch",
+      ["step --turns 2 --peaks"] = "%-%-turns is not for %-%-beside or %-%-peaks",
+    } do
+      local code, output, errors = mrt("bench " .. words)
+      assert.equal(1, code)
+      assert.equal("", output)
+      assert.matches("^mrt bench %l+: " .. said .. "[^\n]*\n$", errors)
+    end
   end)
 
   it("measures the machine, keeps that and plans with it #long", function()

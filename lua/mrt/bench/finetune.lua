@@ -90,7 +90,18 @@ local function in_turn(case, o)
   return results[1], results[2]
 end
 
+local function check(cases)
+  for case in cases:gmatch "[^,]+" do
+    local how, dtype = case:match "^(%l+)%-(%w+)$"
+    if not (({ lora = true, full = true, qlora = true })[how]
+        and ({ f32 = true, bf16 = true })[dtype]) then
+      error(("no case '%s': lora, full or qlora, -f32 or -bf16"):format(case), 0)
+    end
+  end
+end
+
 local function compare(o)
+  check(o.cases)
   local probe = "'%s' -c 'import torch, peft, transformers' 2>/dev/null"
   if not os.execute(probe:format(o.python)) then
     o.python = nil

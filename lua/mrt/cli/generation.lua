@@ -4,6 +4,7 @@
 
 local arguments = require "mrt.cli.arguments"
 local beside = require "mrt.generate.beside"
+local failures = require "mrt.cli.failures"
 local format = require "mrt.util.format"
 local nn = require "mrt.nn"
 
@@ -44,20 +45,6 @@ function generation.complain(name, text, ...)
   return 1
 end
 
--- Was it Ctrl-C?  Between two steps Lua is stopped, within one the step.
-local function is_interrupted(problem)
-  return type(problem) == "table" and problem.code == "interrupted"
-    or tostring(problem):find("interrupted!", 1, true) ~= nil
-end
-
---- What an error says, without where it was raised.
----@param problem any
----@return string
-function generation.message(problem)
-  if type(problem) ~= "table" or not problem.message then return tostring(problem) end
-  return problem.message
-end
-
 --- What a command does with its arguments: `run`, whose failures are said in one line, and
 --- Ctrl-C goes on to who knows its status.
 ---@param name string
@@ -67,8 +54,8 @@ function generation.command(name, run)
   return function(args)
     local fine, ok, message = pcall(run, args)
     if not fine then
-      if is_interrupted(ok) then error(ok, 0) end
-      ok, message = nil, generation.message(ok)
+      if failures.is_interrupted(ok) then error(ok, 0) end
+      ok, message = nil, failures.message(ok)
     end
     return ok and 0 or generation.complain(name, message)
   end
@@ -86,7 +73,7 @@ function generation.open(args)
     or args.quantize
   local ok, model, message = pcall(nn.load, args.folder, { dtype = args.dtype,
     quantize = quantize, adapter = args.adapter })
-  if not ok then return nil, generation.message(model) end
+  if not ok then return nil, failures.message(model) end
   if not model then return nil, message end
   if not model.generate then
     return nil, ("%s: a %s writes no text"):format(args.folder, model.family or model.type)

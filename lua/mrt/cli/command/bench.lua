@@ -15,6 +15,7 @@
 local arguments = require "mrt.cli.arguments"
 local closest = require "mrt.util.closest"
 local core = require "mrt.core"
+local failures = require "mrt.cli.failures"
 
 -- The description in the first line of a file; nil for what is no benchmark.
 local function description(path, name)
@@ -78,6 +79,27 @@ local function complain(name, list)
   return 2
 end
 
+-- What a benchmark refuses is a text without the place where it was raised, or an error of
+-- mrt: a line.  Of all else, which is a fault, the way there as well.
+local function told(name, problem)
+  local text = failures.message(problem)
+  if text:find "^[^\n:]+:%d+: " and type(problem) ~= "table" then
+    return debug.traceback("mrt: " .. text, 2)
+  end
+  return text:find "^mrt " and text or ("mrt bench %s: %s"):format(name, text)
+end
+
+local function start(b, ...)
+  local benchmark = assert(loadfile(b.path))()
+  local ok, result = xpcall(benchmark, function(problem)
+    return { problem = problem, text = told(b.name, problem) }
+  end, ...)
+  if ok then return result end
+  if failures.is_interrupted(result.problem) then error(result.problem, 0) end
+  io.stderr:write(result.text, "\n")
+  return 1
+end
+
 local function run(o)
   local list, spec = find()
   if spec then
@@ -88,7 +110,7 @@ local function run(o)
       for i = 2, #o.rest do
         if helps[o.rest[i]] then return explain(b.path) end
       end
-      return assert(loadfile(b.path))()(table.unpack(o.rest, 2))
+      return start(b, table.unpack(o.rest, 2))
     end
   end
   return complain(o.rest[1], list)
