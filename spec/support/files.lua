@@ -32,7 +32,8 @@ function files.write(path, bytes)
   return path
 end
 
---- A path that nothing has, with this ending if one is given.
+--- A path that nothing has, with this ending if one is given: names end in a number, so who
+--- puts a digit behind one may have that of another.
 function files.name(ending)
   count = count + 1
   return ("%s/%d%s"):format(own_folder(), count, ending or "")
