@@ -245,8 +245,9 @@ static bool is_all_of(const fusing *f, const group *b, const mrt_value *v) {
  * it? */
 static bool may_reduce(const fusing *f, const group *b, const mrt_node *n,
                        int place) {
-  mrt_dtype dtype = n->in[0]->type.dtype;
-  if (b->reduction || !is_all_of(f, b, n->in[0])) return false;
+  mrt_value *v = n->in[0];
+  mrt_dtype dtype = v->type.dtype;
+  if (b->reduction || inlined(v) || !is_all_of(f, b, v)) return false;
   if (dtype != MRT_f32 && dtype != MRT_f64) return false;
   if (b->reads_variable &&
       f->updates_before[place] != f->updates_before[b->end])
