@@ -1,7 +1,7 @@
 /* fuse.h -- what the fuse pass finds, and what makes nodes of it
  *
  * fuse.c decides which nodes are a group, fuse_program.c writes a group's
- * program.
+ * program.  Nobody else includes this.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_REWRITE_FUSE_H

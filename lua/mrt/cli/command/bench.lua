@@ -84,7 +84,7 @@ end
 local function told(name, problem)
   local text = failures.message(problem)
   if text:find "^[^\n:]+:%d+: " and type(problem) ~= "table" then
-    return debug.traceback("mrt: " .. text, 2)
+    return debug.traceback("mrt: " .. text, 3) -- behind this and the handler
   end
   return text:find "^mrt " and text or ("mrt bench %s: %s"):format(name, text)
 end
