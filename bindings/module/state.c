@@ -111,6 +111,38 @@ static int shard(lua_State *L) { return put_in(L, mrt_variable_shard); }
 static int suppose_shard(lua_State *L) {
   return put_in(L, mrt_variable_suppose_shard);
 }
+/* cut(part, piece, communicator, outer, supposed) */
+static int cut(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "cut");
+  mrt_tensor *piece = mrt_lua_check_tensor(L, m, 2, "cut");
+  int comm = (int)luaL_checkinteger(L, 3);
+  int64_t outer = luaL_checkinteger(L, 4);
+  mrt_lua_at(L, m);
+  MRT_CHECK(
+      L, m, "cut",
+      mrt_variable_cut(m->ctx, part, piece, comm, outer, lua_toboolean(L, 5)));
+  return 0;
+}
+/* weights_to_cut(loss, weights, ranks, sequence) -> {outer, ...}, 0: not at all */
+static int weights_to_cut(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *loss = mrt_lua_check_tensor(L, m, 1, "cut");
+  mrt_lua_handles *weights = mrt_lua_check_list(L, m, 2, "cut");
+  size_t n = (size_t)weights->count;
+  int64_t *outer = lua_newuserdatauv(L, (n + 1) * sizeof *outer, 0);
+  MRT_CHECK(L, m, "cut",
+            mrt_weights_to_cut(m->ctx, loss, weights->at, weights->count,
+                               (int)luaL_checkinteger(L, 3),
+                               lua_toboolean(L, 4), outer));
+  mrt_lua_handles_clear(weights);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushinteger(L, outer[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
 static int unsuppose(lua_State *L) {
   mrt_variable_unsuppose(
       mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "shard"));
@@ -311,6 +343,8 @@ void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
     { "writes", writes },
     { "shard", shard },
     { "suppose_shard", suppose_shard },
+    { "cut", cut },
+    { "weights_to_cut", weights_to_cut },
     { "unsuppose", unsuppose },
     { "assign", assign },
     { "convert", convert },

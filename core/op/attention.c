@@ -340,6 +340,20 @@ static void paged_gradient(mrt_build *b) {
                        "attention of keys that lie together has one");
 }
 
+/* Samples, each by itself; heads, where no mask is given for some of them. */
+static int heads_rule(const mrt_signature *s, int input, int dim, int plain) {
+  int heads = s->in[input]->rank == 4 ? 2 : 1; /* lse is [B,H,T] */
+  if (dim == 0) return 0;
+  if (dim != heads || s->nin > plain) return MRT_RULE_UNKNOWN;
+  return s->out[0]->rank == 4 ? 2 : 1;
+}
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  return heads_rule(s, input, dim, 3);
+}
+static int grad_shard_rule(const mrt_signature *s, int input, int dim) {
+  return heads_rule(s, input, dim, 6);
+}
+
 /* Samples, each by itself; pages are everyone's. */
 static int paged_shard_rule(const mrt_signature *s, int input, int dim) {
   return dim == 0 && input != 1 && input != 2 ? 0 : MRT_RULE_UNKNOWN;
@@ -358,7 +372,7 @@ const mrt_op mrt_op_attention = {
   .max_inputs = 7,
   MRT_OPTIONS(options, mrt_attention_options),
   .infer = infer,
-  .shard_rule = mrt_shard_rules_first,
+  .shard_rule = shard_rule,
   .grad = gradient,
   .flops = flops,
   .product = product,
@@ -402,6 +416,7 @@ const mrt_op mrt_op_attention_grad = {
   .max_inputs = 10,
   MRT_OPTIONS(grad_options, mrt_attention_options),
   .infer = grad_infer,
+  .shard_rule = grad_shard_rule,
   .grad = grad_gradient,
   .flops = grad_flops,
   .product = grad_product,

@@ -219,6 +219,7 @@ const mrt_op mrt_op_cross_entropy_grad = {
   .max_inputs = 4,
   MRT_OPTIONS(options, mrt_cross_entropy_options),
   .infer = infer_grad,
+  .shard_rule = shard_rule,
   .grad = grad_gradient,
   .flops = flops,
   .inplace = 1,

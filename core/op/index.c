@@ -70,9 +70,11 @@ static void gather_gradient(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, scatter_add, b->options, none, b->in[1], b->dout[0]);
 }
 
+/* Positions that are read only as far as the index goes are no pieces. */
 static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_dim_options *o = s->options;
-  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
+  bool all = s->in[0]->dims[dim] == s->in[1]->dims[dim];
+  return dim == o->dim || !all ? MRT_RULE_UNKNOWN : dim;
 }
 
 const mrt_op mrt_op_gather = {
@@ -125,7 +127,8 @@ static void embedding_gradient(mrt_build *b) {
 }
 
 static int embedding_shard_rule(const mrt_signature *s, int input, int dim) {
-  return input == 1 ? dim : MRT_RULE_UNKNOWN;
+  if (input == 1) return dim;
+  return dim == 1 ? s->out[0]->rank - 1 : MRT_RULE_UNKNOWN;
 }
 
 const mrt_op mrt_op_embedding = {
@@ -168,6 +171,12 @@ static void embedding_grad_gradient(mrt_build *b) {
   b->din[1] = MRT_MAKE(b, embedding, NULL, b->dout[0], b->in[0]);
 }
 
+static int embedding_grad_shard_rule(const mrt_signature *s, int input,
+                                     int dim) {
+  bool column = input == 1 && dim == s->in[1]->rank - 1;
+  return column ? 1 : MRT_RULE_PARTIAL;
+}
+
 static double embedding_grad_flops(const mrt_signature *s) {
   return (double)mrt_type_count(s->in[1]);
 }
@@ -181,6 +190,7 @@ const mrt_op mrt_op_embedding_grad = {
   .max_inputs = 2,
   MRT_OPTIONS(embedding_grad_table, mrt_embedding_grad_options),
   .infer = embedding_grad_infer,
+  .shard_rule = embedding_grad_shard_rule,
   .grad = embedding_grad_gradient,
   .flops = embedding_grad_flops,
   .width = MRT_WIDE,

@@ -103,6 +103,10 @@ static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_dim_options *o = s->options;
   return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
 }
+static int cat_shard_rule(const mrt_signature *s, int input, int dim) {
+  const mrt_dim_options *o = s->options;
+  return dim == o->dim ? MRT_RULE_RUNS : dim;
+}
 
 const mrt_op mrt_op_cat = {
   .name = "cat",
@@ -113,7 +117,7 @@ const mrt_op mrt_op_cat = {
   .max_inputs = -1,
   MRT_OPTIONS(cat_table, mrt_dim_options),
   .infer = cat_infer,
-  .shard_rule = shard_rule,
+  .shard_rule = cat_shard_rule,
   .grad = cat_gradient,
   .strided = UINT32_MAX,
   .width = MRT_FOLLOW,

@@ -198,6 +198,19 @@ static int shard_rule(const mrt_signature *s, int input, int dim) {
   return row ? dim : MRT_RULE_UNKNOWN;
 }
 
+/* dx row by row; dw and db are sums over the rows. */
+static int grad_rule(const mrt_signature *s, int input, int dim, int w) {
+  int rank = s->in[0]->rank;
+  if (input == w || dim >= rank - 1) return MRT_RULE_UNKNOWN;
+  return s->out[0]->rank == rank ? dim : MRT_RULE_PARTIAL;
+}
+static int layer_grad_rule(const mrt_signature *s, int input, int dim) {
+  return grad_rule(s, input, dim, 4);
+}
+static int rms_grad_rule(const mrt_signature *s, int input, int dim) {
+  return grad_rule(s, input, dim, 3);
+}
+
 const mrt_op mrt_op_layer_norm = {
   .name = "layer_norm",
   .number = MRT_OP_layer_norm,
@@ -225,6 +238,7 @@ const mrt_op mrt_op_layer_norm_grad = {
   .min_inputs = 4,
   .max_inputs = 5,
   .infer = infer_layer_grad,
+  .shard_rule = layer_grad_rule,
   .grad = layer_grad_gradient,
   .flops = mrt_norm_grad_flops,
   .inplace = 1 | 8,
@@ -260,6 +274,7 @@ const mrt_op mrt_op_rms_norm_grad = {
   .min_inputs = 3,
   .max_inputs = 4,
   .infer = infer_rms_grad,
+  .shard_rule = rms_grad_rule,
   .grad = rms_grad_gradient,
   .flops = mrt_norm_grad_flops,
   .inplace = 1 | 4,

@@ -100,9 +100,13 @@ typedef enum mrt_shard_rule {
   MRT_RULE_UNKNOWN = -1, /* results depend on several positions */
   MRT_RULE_PARTIAL = -2, /* results are sums over all of them */
   MRT_RULE_UNREAD = -3,  /* the numbers of this input do not matter */
-  MRT_RULE_SAME = -4     /* elements keep their row-major order */
+  MRT_RULE_SAME = -4,    /* elements keep their row-major order */
+  MRT_RULE_RUNS = -5     /* runs of them come from, or go to, this dimension */
 } mrt_shard_rule;
 typedef int mrt_shard_rules(const mrt_signature *s, int input, int dim);
+/* Make options over a dimension those over one of n equal pieces of each block
+ * of so many positions; false: they do not begin and end at blocks. */
+typedef bool mrt_divide_runs(void *options, int64_t block, int64_t n);
 
 struct mrt_build; /* op/build.h */
 struct mrt_view;
@@ -129,6 +133,7 @@ struct mrt_op {
   mrt_product (*product)(const mrt_signature *s);
   double (*bytes)(const mrt_signature *s); /* NULL: all it reads and writes */
   mrt_shard_rules *shard_rule; /* NULL: mixed, or for POINTWISE dim for dim */
+  mrt_divide_runs *divide_runs; /* NULL: nothing, for RULE_RUNS */
   uint32_t inplace;            /* bit i: output 0 may overwrite input i */
   uint32_t strided;            /* bit i: input i may have any strides */
   int addend;  /* the input that is added to the result; 0: none */

@@ -110,7 +110,15 @@ static void slice_gradient(mrt_build *b) {
 
 static int slice_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_slice_options *o = s->options;
-  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
+  if (dim != o->dim) return dim;
+  return o->step == 1 ? MRT_RULE_RUNS : MRT_RULE_UNKNOWN;
+}
+
+static bool slice_divide(void *options, int64_t block, int64_t n) {
+  mrt_slice_options *o = options;
+  if (o->first % block || (o->last + 1) % block) return false;
+  o->last = (o->last + 1) / n - 1, o->first /= n;
+  return true;
 }
 
 const mrt_op mrt_op_slice = {
@@ -123,6 +131,7 @@ const mrt_op mrt_op_slice = {
   MRT_OPTIONS(slice_table, mrt_slice_options),
   .infer = slice_infer,
   .shard_rule = slice_shard_rule,
+  .divide_runs = slice_divide,
   .grad = slice_gradient,
   .view = slice_view,
   .width = MRT_FOLLOW,
@@ -182,7 +191,14 @@ static void split_gradient(mrt_build *b) {
 
 static int split_shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_split_options *o = s->options;
-  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
+  return dim == o->dim ? MRT_RULE_RUNS : dim;
+}
+
+static bool split_divide(void *options, int64_t block, int64_t n) {
+  mrt_split_options *o = options;
+  if (o->size % block) return false;
+  o->size /= n;
+  return true;
 }
 
 const mrt_op mrt_op_split = {
@@ -195,6 +211,7 @@ const mrt_op mrt_op_split = {
   MRT_OPTIONS(split_table, mrt_split_options),
   .infer = split_infer,
   .shard_rule = split_shard_rule,
+  .divide_runs = split_divide,
   .grad = split_gradient,
   .view = split_view,
   .width = MRT_FOLLOW,

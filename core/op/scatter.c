@@ -38,10 +38,12 @@ static const mrt_option dim_table[] = {
   MRT_OPTION(mrt_dim_options, dim, MRT_OPT_DIM, .required = true),
 };
 
-/* Of all whose options begin with the dimension. */
+/* Of all whose options begin with the dimension.  Positions that are written
+ * only as far as the index goes are no pieces. */
 static int shard_rule(const mrt_signature *s, int input, int dim) {
   const mrt_dim_options *o = s->options;
-  return dim == o->dim ? MRT_RULE_UNKNOWN : dim;
+  bool all = s->in[0]->dims[dim] == s->in[1]->dims[dim];
+  return dim == o->dim || !all ? MRT_RULE_UNKNOWN : dim;
 }
 
 static mrt_status infer(mrt_infer *c) {

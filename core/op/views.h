@@ -40,6 +40,11 @@ typedef struct mrt_split_options {
   int64_t size, dim;
 } mrt_split_options;
 
+/* One of `size` pieces of each of `outer` runs. */
+typedef struct mrt_piece_options {
+  int64_t outer, rank, size;
+} mrt_piece_options;
+
 typedef struct mrt_custom_options {
   mrt_backward backward;
   void (*release)(void *user);

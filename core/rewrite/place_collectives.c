@@ -37,13 +37,10 @@ static mrt_status put(gathers *w, int op, mrt_value *in, const void *options,
 }
 
 /* What all ranks' buckets are together. */
-static mrt_status whole_of(gathers *w, const mrt_variable *part,
-                           mrt_value *leaf, mrt_value **out) {
-  mrt_value *bucket;
+static mrt_status gather(gathers *w, const mrt_variable *part,
+                         mrt_value *bucket, const mrt_value *leaf,
+                         mrt_value **out) {
   mrt_context *ctx = w->g->ctx;
-  MRT_TRY(mrt_graph_variable(w->g, part->bucket, &bucket));
-  for (int i = 0; i < w->count; i++)
-    if (w->nodes[i]->in[0] == bucket) return *out = w->nodes[i]->out[0], MRT_OK;
   const mrt_communicator *comm = mrt_communicator_find(ctx, part->comm);
   if (!comm) return ctx->error.status;
   mrt_collective_options o = { .rank = comm->rank,
@@ -57,7 +54,24 @@ static mrt_status whole_of(gathers *w, const mrt_variable *part,
   return put(w, MRT_OP_allgather, bucket, &o, type, leaf->origin, out);
 }
 
-static mrt_status read_part(gathers *w, mrt_value *leaf) {
+/* [ranks, outer, inner] as [outer, ranks, inner]. */
+static mrt_status turn(gathers *w, const mrt_variable *part, mrt_value *leaf,
+                       mrt_value **v) {
+  const mrt_communicator *comm = mrt_communicator_find(w->g->ctx, part->comm);
+  mrt_permute_options swap = { .dims = { .count = 3, .at = { 1, 0, 2 } } };
+  mrt_shape_options shape = { .shape = { .count = 3 } };
+  mrt_type from = { .dtype = leaf->type.dtype, .rank = 3 }, to = from;
+  int64_t n = comm->size, outer = part->outer,
+          inner = mrt_type_count(&leaf->type) / (n * outer);
+  from.dims[0] = to.dims[1] = shape.shape.at[0] = n;
+  from.dims[1] = to.dims[0] = shape.shape.at[1] = outer;
+  from.dims[2] = to.dims[2] = shape.shape.at[2] = inner;
+  MRT_TRY(put(w, MRT_OP_reshape, *v, &shape, from, leaf->origin, v));
+  return put(w, MRT_OP_permute, *v, &swap, to, leaf->origin, v);
+}
+
+/* The part as a view of what all ranks' buckets are together. */
+static mrt_status show_part(gathers *w, mrt_value *leaf, mrt_value *v) {
   const mrt_variable *part = leaf->tensor->variable;
   int64_t count = mrt_type_count(&leaf->type);
   mrt_slice_options own = {
@@ -65,14 +79,39 @@ static mrt_status read_part(gathers *w, mrt_value *leaf) {
   };
   mrt_shape_options shape = { .shape = { .count = leaf->type.rank } };
   mrt_type flat = { .dtype = leaf->type.dtype, .rank = 1, .dims = { count } };
-  mrt_value *v = NULL;
   for (int i = 0; i < leaf->type.rank; i++)
     shape.shape.at[i] = leaf->type.dims[i];
-  MRT_TRY(whole_of(w, part, leaf, &v));
   MRT_TRY(put(w, MRT_OP_slice, v, &own, flat, leaf->origin, &v));
+  if (part->outer > 1) MRT_TRY(turn(w, part, leaf, &v));
   MRT_TRY(put(w, MRT_OP_reshape, v, &shape, leaf->type, leaf->origin, &v));
   v->name = leaf->name;
   return leaf->other = v, MRT_OK;
+}
+
+static mrt_value *gathered(const gathers *w, const mrt_value *bucket) {
+  for (int i = 0; i < w->count; i++)
+    if (w->nodes[i]->in[0] == bucket) return w->nodes[i]->out[0];
+  return NULL;
+}
+
+/* A bucket may be the piece of a variable, and lie in a bucket itself: that one
+ * is gathered first. */
+static mrt_status read_part(gathers *w, mrt_value *leaf) {
+  const mrt_variable *part = leaf->tensor->variable;
+  mrt_value *bucket, *all;
+  if (leaf->other) return MRT_OK;
+  MRT_TRY(mrt_graph_variable(w->g, part->bucket, &bucket));
+  if (part->bucket->variable->bucket) {
+    const mrt_variable *piece = part->bucket->variable;
+    mrt_value *outer;
+    MRT_TRY(mrt_graph_variable(w->g, piece->bucket, &outer));
+    if (!gathered(w, outer)) MRT_TRY(gather(w, piece, outer, leaf, &all));
+    if (!bucket->other) MRT_TRY(show_part(w, bucket, gathered(w, outer)));
+    bucket = bucket->other;
+  }
+  if (!(all = gathered(w, bucket)))
+    MRT_TRY(gather(w, part, bucket, leaf, &all));
+  return show_part(w, leaf, all);
 }
 
 static mrt_status read_parts(mrt_graph *g) {

@@ -30,6 +30,15 @@ static mrt_status gather_bucket(mrt_tensor *bucket, int comm) {
   return b.status;
 }
 
+/* [ranks, outer, inner] as [outer, ranks, inner]. */
+static mrt_tensor *turned(mrt_build *b, mrt_tensor *x, const mrt_variable *v) {
+  mrt_permute_options swap = { .dims = { .count = 3, .at = { 1, 0, 2 } } };
+  int64_t runs = mrt_type_count(mrt_of(v->bucket)) / v->outer;
+  int64_t dims[] = { mrt_type_count(mrt_of(x)) / (v->outer * runs), v->outer,
+                     runs };
+  return MRT_MAKE(b, permute, &swap, mrt_reshape_to(b, x, 3, dims));
+}
+
 mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
   mrt_variable *v = t->variable;
   if (!v->bucket) return mrt_hold(*out = v->init), MRT_OK;
@@ -38,6 +47,7 @@ mrt_status mrt_variable_initial(mrt_tensor *t, mrt_tensor **out) {
   mrt_tensor *whole = v->bucket->variable->gathered;
   int64_t count = mrt_type_count(&t->type);
   mrt_tensor *own = mrt_elements(&b, whole, v->offset, v->offset + count);
+  if (v->outer > 1) own = turned(&b, own, v);
   *out = mrt_reshape_like(&b, own, t);
   if (*out) mrt_hold(*out);
   mrt_build_free(&b);

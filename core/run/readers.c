@@ -52,6 +52,7 @@ mrt_status mrt_readers_collect(mrt_arena *arena, mrt_tensor *const *variables,
 void mrt_shards_drop_copies(mrt_variable *bucket) {
   for (int i = 0; i < bucket->shard_count; i++) {
     mrt_tensor *t = bucket->shards[i];
+    mrt_shards_drop_copies(t->variable); /* a piece may lie in pieces */
     if (!t->storage) continue;
     mrt_storage_unref(t->storage);
     t->storage = NULL;

@@ -15,9 +15,9 @@ MRT_API mrt_context *mrt_plan_context(const mrt_plan *plan) {
 /* An input is read where it lies: it must not be written meanwhile, nor
  * leave. */
 static bool changes_variable(const mrt_plan *plan, const mrt_tensor *t) {
-  const mrt_tensor *bucket = t->variable ? t->variable->bucket : NULL;
   for (int i = 0; i < plan->written_count; i++)
-    if (plan->written[i] == t || plan->written[i] == bucket) return true;
+    for (const mrt_tensor *own = t; own; own = own->variable->bucket)
+      if (plan->written[i] == own) return true;
   for (int i = 0; i < plan->leaf_count; i++)
     if (plan->leaves[i]->swapped && plan->leaves[i]->tensor == t) return true;
   return false;

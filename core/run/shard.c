@@ -21,6 +21,12 @@ static mrt_tensor *spliced(mrt_build *b, mrt_tensor *shard, mrt_tensor *value,
                            int rank) {
   const mrt_variable *v = shard->variable;
   mrt_tensor *old = v->bucket, *in[3];
+  if (v->outer) {
+    int64_t own = mrt_type_count(&old->type);
+    mrt_piece_options o = { v->outer, rank,
+                            mrt_type_count(&shard->type) / own };
+    return mrt_reshape_to(b, MRT_MAKE(b, own_piece, &o, value), 1, &own);
+  }
   int64_t piece = old->type.dims[0], count = mrt_type_count(&shard->type);
   int64_t from = v->offset - rank * piece, to = from + count;
   int64_t first = from < 0 ? 0 : from, last = to > piece ? piece : to;
@@ -104,6 +110,11 @@ MRT_API uint64_t mrt_variable_writes(const mrt_tensor *variable) {
   return variable->variable ? variable->variable->writes : 0;
 }
 
+/* A piece of one variable may lie in a bucket itself. */
+static bool is_bucket(const mrt_variable *v) {
+  return v->shard_count && !v->shards[0]->variable->outer;
+}
+
 static mrt_status check(mrt_context *ctx, const mrt_tensor *shard,
                         const mrt_tensor *bucket, int comm, int64_t offset) {
   mrt_error *e = &ctx->error;
@@ -119,7 +130,7 @@ static mrt_status check(mrt_context *ctx, const mrt_tensor *shard,
   if (!shard->variable || !bucket->variable || shard == bucket)
     return mrt_fail(e, MRT_EVALUE, "shard: two variables wanted, got %s and %s",
                     mrt_show(&shard->type).s, mrt_show(&bucket->type).s);
-  if (shard->variable->bucket || shard->variable->shard_count ||
+  if (shard->variable->bucket || is_bucket(shard->variable) ||
       bucket->variable->bucket || shard->variable->torn)
     return mrt_fail(e, MRT_ESTATE,
                     "shard: '%s' is shared among ranks already, or torn", name);
@@ -149,7 +160,7 @@ static void put(mrt_tensor *shard, mrt_tensor *bucket, int comm, int64_t offset,
                 bool reshard_after_forward) {
   mrt_variable *v = shard->variable;
   mrt_hold(v->bucket = bucket);
-  v->offset = offset, v->comm = comm,
+  v->offset = offset, v->comm = comm, v->outer = 0;
   v->reshard_after_forward = reshard_after_forward;
   bucket->variable->shards[bucket->variable->shard_count++] = shard;
 }
@@ -181,6 +192,32 @@ MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
   if (!has_room(ctx, bucket->variable)) return mrt_nomem(&ctx->error);
   shard->variable->supposed = true;
   put(shard, bucket, comm, offset, reshard_after_forward);
+  return MRT_OK;
+}
+
+/* Do `outer` runs of the ranks' equal pieces make up all of it? */
+static mrt_status check_cut(mrt_context *ctx, const mrt_tensor *shard,
+                            const mrt_tensor *piece, int comm, int64_t outer) {
+  const mrt_communicator *ranks = mrt_communicator_find(ctx, comm);
+  int64_t count = mrt_type_count(&shard->type);
+  if (!ranks) return ctx->error.status;
+  bool fits = outer > 0 && outer <= count && count % outer == 0 &&
+              count / outer % ranks->size == 0 && piece->type.rank == 1 &&
+              piece->type.dims[0] == count / ranks->size;
+  if (fits && piece->variable && !piece->variable->shard_count) return MRT_OK;
+  return mrt_fail(&ctx->error, MRT_ESHAPE,
+                  "cut: '%s' %s after %lld elements in %d pieces %s",
+                  shard->name ? shard->name : "?", mrt_show(&shard->type).s,
+                  (long long)outer, ranks->size, mrt_show(&piece->type).s);
+}
+
+MRT_API mrt_status mrt_variable_cut(mrt_context *ctx, mrt_tensor *shard,
+                                    mrt_tensor *piece, int comm, int64_t outer,
+                                    bool supposed) {
+  MRT_TRY(check_cut(ctx, shard, piece, comm, outer));
+  MRT_TRY((supposed ? mrt_variable_suppose_shard
+                    : mrt_variable_shard)(ctx, shard, piece, comm, 0, false));
+  shard->variable->outer = outer;
   return MRT_OK;
 }
 

@@ -62,6 +62,8 @@ typedef struct mrt_variable {
   /* its data lie among those of a bucket (run/shard.c) */
   struct mrt_tensor *bucket; /* held; NULL: it has its own */
   int64_t offset;            /* among the elements of all ranks' pieces */
+  int64_t outer; /* > 0: all pieces are [ranks, outer, inner] of it, which is
+                    [outer, ranks, inner]; 0: they are what lies there */
   int comm;
   bool reshard_after_forward; /* gathered again for the backward pass */
   bool supposed; /* they do not: plans are made as if, and none is run */

@@ -49,6 +49,7 @@ local MOST_EFFORT = 1000
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field shard? mrt.ShardPolicy  how parameters are spread over the ranks
+---@field mesh? mrt.MeshOptions  what ranks share: data, shard, tensor, and how many each
 ---@field gradient_noise? boolean|mrt.GradientNoiseOptions  estimate how noisy the
 ---  gradient is, from micro-batches and ranks: step:gradient_noise()
 ---@field transforms? mrt.Transform[]  of one's own, outermost first: they change what
@@ -66,7 +67,7 @@ local MOST_EFFORT = 1000
 local kinds = { name = "string", inplace = "boolean", share = "boolean",
   order = "string", effort = "number", checkpoint = "any", compress = "any",
   memory = "any", swap = "any", place = "any",
-  accumulate = "any", nan = "any", shard = "any", transforms = "any",
+  accumulate = "any", nan = "any", shard = "any", mesh = "any", transforms = "any",
   gradient_noise = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table",
   update_on_host = "boolean" }
@@ -163,7 +164,9 @@ function options.check(given, who)
   if own.nan then own.trap, own.fuse, own.order = true, false, "program" end
   read_precision(own)
   own.compress, own.tolerated = compress.read(own.compress)
+  own.mesh = read("mrt.mesh", "read", own.mesh)
   own.shard = read("mrt.policy.shard", "read", own.shard)
+  if own.mesh then own.shard, own.sequence = own.mesh:sharding(own.shard), own.mesh.sequence end
   own.place = read("mrt.policy.place", "decider", own.place)
   own.noise = read("mrt.compile.gradient_noise", "read", own.gradient_noise)
   own.no_swap = swap.is_none(own.swap)

@@ -7,6 +7,7 @@ local accumulate = require "mrt.accumulate"
 local param_dtype = require "mrt.compile.param_dtype"
 local shard = require "mrt.shard"
 local show = require "mrt.util.options".show
+local tensor = require "mrt.mesh.tensor"
 local trace = require "mrt.compile.trace"
 
 local transforms = {}
@@ -24,11 +25,14 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --                   makes the updates that waited, which sharding must still see.
 --   gradient noise scale  outside sharding, where gradients are those of all ranks;
 --                   sharding shows it those of this rank, scaled alike.
+--   tensor parallel  outside sharding, which has pieces of weights for parameters.
 --   sharding        outside accumulation: a bucket's gradient is that of the whole
 --                   batch, reduced once or, where that may be, added up of what each
 --                   micro-batch was reduced to.
 --   accumulation    innermost of those that change gradients: it compares what the
 --                   core computes for a micro-batch and for all of it.
+--   pieces of weights  the other side of tensor parallel: what micro-batches add up are
+--                   gradients of pieces; the core is asked for those of whole weights.
 --   fp8 scaling     changes no gradient.  It reads what the planner has found, and
 --                   assigns scales as it finishes, which loss scaling gates.
 --   narrow weights  finishes last, when all updates are known: if some are of f32
@@ -36,8 +40,8 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --
 -- A user's own are outside all of these: they see gradients as the function does, and
 -- what they assign as they finish is seen by all.
-local order = { "loss scaling", "gradient noise scale", "sharding", "accumulation",
-  "fp8 scaling", "narrow weights" }
+local order = { "loss scaling", "gradient noise scale", "tensor parallel", "sharding",
+  "accumulation", "pieces of weights", "fp8 scaling", "narrow weights" }
 
 -- ---- a user's ----------------------------------------------------------------
 
@@ -171,6 +175,8 @@ function transforms.new(options)
   local by_name, list = {}, {}
   by_name["loss scaling"] = asked("mrt.compile.loss_scale", options.loss_scale)
   by_name["gradient noise scale"] = asked("mrt.compile.gradient_noise", options.noise)
+  by_name["tensor parallel"] = tensor.outer(options.mesh)
+  by_name["pieces of weights"] = tensor.inner()
   by_name["sharding"] = shard.new(options.shard)
   by_name["accumulation"] = accumulate.transform
   by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed)

@@ -257,11 +257,35 @@ end
 ---@nodoc
 function Optimizer:whole(_) return not self.elementwise or self.options.lazy or false end
 
+--- The state of a parameter, or of a piece that stands for one.
+---@param p mrt.Tensor
+---@return table<string, mrt.Tensor>
+---@nodoc
+function Optimizer:state_of(p)
+  if self.standing and self.standing[p] then return self.standing[p].state end
+  for i, q in ipairs(self.params) do if q == p then return self.states[i] end end
+end
+
+--- A piece of a parameter is updated in its place, with a state of its own.
+---@param piece mrt.Tensor
+---@param p mrt.Tensor
+---@param state? table<string, mrt.Tensor>  nil: not made yet
+---@nodoc
+function Optimizer:stand_in(piece, p, state)
+  self.standing = self.standing or setmetatable({}, { __mode = "k" })
+  self.standing[piece] = { of = p, state = state }
+  self.group_of[piece] = self.group_of[p]
+  self:place(p)
+  self.places[piece] = self.places[p]
+end
+
 --- What parameters must have in common to be updated as one vector.
 ---@param p mrt.Tensor
 ---@return string
 ---@nodoc
 function Optimizer:update_kind(p)
+  local stands = self.standing and self.standing[p]
+  p = stands and stands.of or p
   local words = { tostring(self.group_of[p]), tostring(self:whole(p)) }
   for _, slot in ipairs(self:slots_of(p)) do
     words[#words + 1] = type(slot) == "table" and ("%s %s"):format(slot.name, slot.dtype)

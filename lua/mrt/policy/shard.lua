@@ -53,6 +53,8 @@ local asked = {} -- by the compiler
 ---@field bucket? integer|string   parameters travel together until a bucket has so
 ---  many bytes and a layer ends: default 25 MiB for ddp, 1 MiB for the others; 0:
 ---  each layer by itself
+---@field package replicas mrt.Communicator?  of a mesh: ranks that have the same pieces
+---  and rows of their own
 ---@field gather? "bf16"|"f16"     weights are read, and travel, in this dtype
 ---@field reduce? "f32"|"bf16"|"f16"  the dtype in which gradients travel; they are
 ---  added up in f32, in the order of the ranks.  Default: the parameters' own

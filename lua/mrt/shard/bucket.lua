@@ -239,6 +239,12 @@ function Bucket:shard_params()
   self.begins, self.born = begins, writes_of(self)
 end
 
+-- The value of the first of those ranks that have the same pieces.
+local function among_replicas(self, x)
+  local comm = self.settings.replicas
+  return comm and op.broadcast(x, { comm = comm.number, root = 0 }) or x
+end
+
 --- Have the parameters begin as those of rank 0: one by one, in their places, so that
 --- no rank needs more than one of them whole.  Not those in pieces that have been
 --- written meanwhile.
@@ -251,7 +257,7 @@ function Bucket:broadcast()
   local o = { comm = self.ranks.number, root = 0 }
   for i, p in ipairs(self.params) do
     if begins[i] then
-      local value = op.broadcast(begins[i], o)
+      local value = op.broadcast(among_replicas(self, begins[i]), o)
       core.assign(p, value)
       value:free()
       if self.stage > 0 then begins[i]:free() end

@@ -161,6 +161,13 @@ function Shard:after_step()
   for _, b in ipairs(retained(self.settings)) do b:refreshed() end
 end
 
+-- Which this is of the ranks with rows of their own, and how many there are.
+local function place_among(settings)
+  local ranks, replicas = settings.ranks, settings.sharding.options.replicas
+  if not replicas then return ranks.rank, ranks.size end
+  return replicas.rank * ranks.size + ranks.rank, replicas.size * ranks.size
+end
+
 --- The plan is told which rank this is.
 function Shard:begin(trace)
   self.views, self.narrow = {}, {}
@@ -168,7 +175,7 @@ function Shard:begin(trace)
   if not settings then return end
   settings.ranks = settings.ranks or settings.sharding.options.comm or communicator.create()
   if settings.ranks.size > 1 then self.now, trace.ranks = settings, settings.ranks end
-  plan.rank, plan.ranks = settings.ranks.rank, settings.ranks.size
+  plan.rank, plan.ranks = place_among(settings)
   local prefetch = settings.sharding.options.prefetch
   plan.prefetch, plan.spare = prefetch or 1, not prefetch
   local parts = not plan.gather_each and trace.parts or nil
@@ -226,6 +233,9 @@ local function reduce(b, values, keep)
   local o = { comm = b.ranks.number, op = "mean", lazy = true }
   if keep and b.stage == 1 then flat = b:keep_gradient(flat) end
   flat = (b.stage == 0 and op.allreduce or op.reduce_scatter)(flat, o)
+  if b.settings.replicas then
+    flat = op.allreduce(flat, { comm = b.settings.replicas.number, op = "mean", lazy = true })
+  end
   if keep and b.stage ~= 1 then flat = b:keep_gradient(flat) end
   return cast(flat, dtype)
 end

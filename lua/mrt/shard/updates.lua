@@ -17,12 +17,11 @@ local states = setmetatable({}, { __mode = "k" })
 
 -- The state of a bucket: that of its parameters, put into pieces as they are.
 local function new_state(optimizer, bucket)
-  local index, state = {}, {}
-  for i, p in ipairs(optimizer.params) do index[p] = i end
+  local state = {}
   for _, slot in ipairs(optimizer:slots_of(bucket.params[1])) do
     local s, variables = type(slot) == "table" and slot or { name = slot }, {}
     for i, p in ipairs(bucket.params) do
-      variables[i] = optimizer.states[index[p]][s.name]
+      variables[i] = optimizer:state_of(p)[s.name]
     end
     state[s.name] = bucket:shard(variables, s.size and Bucket.BLOCK or 1,
       s.initial or optimizer.initial, "." .. s.name)

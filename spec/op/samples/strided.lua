@@ -62,6 +62,14 @@ local function typed(dtype, ...)
   return { dims = { ... }, dtype = dtype, integer = dtype == "bool" and 2 or 50 }
 end
 
+local function own_piece(ins, o)
+  local x = ins[1]
+  local inner = #x.data // (o.outer * o.size)
+  return { make({ o.outer, inner }, function(index)
+    return x.data[((index[1] - 1) * o.size + o.rank) * inner + index[2]]
+  end) }
+end
+
 return {
   {
     op = "slice",
@@ -81,6 +89,25 @@ return {
     },
     oracle = slice,
     grad = true,
+  },
+  {
+    op = "own_piece",
+    cases = {
+      { inputs = { float(6, 2) }, options = { outer = 1, rank = 1, size = 3 } },
+      { inputs = { float(4, 6) }, options = { outer = 4, rank = 0, size = 2 } },
+      { inputs = { float(2, 6, 3) }, options = { outer = 6, rank = 1, size = 2 } },
+      { inputs = { float(5) }, options = { outer = 1, rank = 0, size = 1 } },
+      { inputs = { float(0, 3) }, options = { outer = 1, rank = 1, size = 2 } },
+    },
+    bad = {
+      { inputs = { float(4) }, options = { outer = 1, rank = 2, size = 2 }, code = "value",
+        match = "piece 2 of 2" },
+      { inputs = { float(4) }, options = { outer = 0, rank = 0, size = 2 }, code = "value",
+        match = "after 0 elements" },
+      { inputs = { float(5) }, options = { outer = 1, rank = 0, size = 2 }, code = "shape",
+        match = "not cut into 2 pieces" },
+    },
+    oracle = own_piece,
   },
   {
     op = "diagonal",

@@ -1,0 +1,292 @@
+/* partition.c -- which values lie in pieces on the ranks that share weights?
+ *
+ *   needs   a captured graph that computes the same on all ranks of a group;
+ *           variables of it may be cut (mrt_variable_cut)
+ *   gives   the part of it that this rank computes, with the collectives between
+ *   method  One walk in order.  A node is computed as its inputs lie, in the way
+ *           that moves the fewest bytes (partition_lane.c says which ways there
+ *           are); what must lie otherwise is moved before it (partition_move.c).
+ *   from    Xu et al., GSPMD, 2021 (arXiv:2105.04663): placements and their
+ *           propagation; Shoeybi et al., Megatron-LM, 2019 (arXiv:1909.08053):
+ *           weights cut by columns, then rows; Korthikanti et al. 2022
+ *           (arXiv:2205.05198): sums taken in pieces of the sequence
+ *   bits    sums over the ranks are in another order than on one; all else is
+ *           the same
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/views.h"
+#include "rewrite/partition_walk.h"
+
+#include <string.h>
+
+static const mrt_placement replicated = { .kind = MRT_REPLICATE };
+
+/* ---- the lane of a node -------------------------------------------------- */
+
+typedef struct choice {
+  mrt_partition *p;
+  const mrt_node *n;
+  mrt_lane *best, trial;
+  double bytes; /* of the best so far; below 0: there is none */
+  void *options;
+  mrt_type *types;
+} choice;
+
+static double lane_bytes(const choice *c, const mrt_lane *lane) {
+  double sum = 0;
+  for (int i = 0; i < c->n->nin; i++) {
+    const mrt_value *v = c->n->in[i];
+    bool again = false; /* moved for an input before */
+    for (int k = 0; k < i; k++)
+      again |=
+          c->n->in[k] == v && mrt_same_placement(&lane->in[k], &lane->in[i]);
+    if (!again) sum += mrt_partition_bytes(c->p, v, &lane->in[i]);
+  }
+  return sum;
+}
+
+static void copy_lane(const mrt_node *n, mrt_lane *to, const mrt_lane *from) {
+  memcpy(to->in, from->in, (size_t)n->nin * sizeof *to->in);
+  memcpy(to->out, from->out, (size_t)n->nout * sizeof *to->out);
+  to->block = from->block, to->form = from->form;
+}
+
+/* Pieces are no sums. */
+static bool can_move(const choice *c) {
+  for (int i = 0; i < c->n->nin; i++)
+    if (c->trial.in[i].kind == MRT_PARTIAL &&
+        mrt_located_of(c->p, c->n->in[i])->at.kind == MRT_SHARD)
+      return false;
+  return true;
+}
+
+static void offer(choice *c) {
+  if (!can_move(c)) return;
+  double bytes = lane_bytes(c, &c->trial);
+  if (c->bytes >= 0 && bytes >= c->bytes) return;
+  if (!c->trial.form && !mrt_lane_local(c->n, &c->trial, c->p->size,
+                                        &c->p->scratch, c->options, c->types))
+    return;
+  c->bytes = bytes;
+  copy_lane(c->n, c->best, &c->trial);
+}
+
+static bool lane_from(choice *c, int input, const mrt_placement *at) {
+  c->trial.form = NULL;
+  return mrt_lane_from(c->n, input, at, c->p->size, &c->p->scratch, &c->trial);
+}
+
+/* A sum taken in pieces of its first leading dimension that divides. */
+static void offer_sequence(choice *c, int input) {
+  const mrt_type *t = &c->n->in[input]->type;
+  for (int d = 0; d + 1 < t->rank; d++) {
+    if (t->dims[d] == 0 || t->dims[d] % c->p->size) continue;
+    mrt_placement at = mrt_in_pieces(mrt_extent(t, 0, d));
+    if (lane_from(c, input, &at)) offer(c);
+    return;
+  }
+}
+
+static void offer_lanes(choice *c, bool *partial) {
+  mrt_partition *p = c->p;
+  const mrt_node *n = c->n;
+  for (int i = 0; i < n->nin; i++) {
+    const mrt_located *v = mrt_located_of(p, n->in[i]);
+    partial[i] = v->at.kind == MRT_PARTIAL;
+    if (v->at.kind == MRT_SHARD && lane_from(c, i, &v->at)) offer(c);
+    if (v->repeated && v->again.kind == MRT_SHARD && lane_from(c, i, &v->again))
+      offer(c);
+  }
+  c->trial.form = NULL;
+  if (mrt_lane_of_sums(n, partial, &c->trial)) offer(c);
+  for (int i = 0; p->sequence && i < n->nin; i++)
+    if (partial[i]) offer_sequence(c, i);
+  if (mrt_partition_table_lane(p, n, &c->trial)) offer(c);
+}
+
+static bool may_gain(const mrt_partition *p, const mrt_node *n) {
+  if (mrt_partition_has_form(n)) return true;
+  for (int i = 0; i < n->nin; i++)
+    if (mrt_located_of(p, n->in[i])->at.kind != MRT_REPLICATE) return true;
+  return false;
+}
+
+bool mrt_partition_lane(mrt_partition *p, const mrt_node *n, mrt_lane *lane,
+                        double *bytes, bool *failed) {
+  choice c = { .p = p, .n = n, .best = lane, .bytes = -1 };
+  *bytes = 0, *failed = false;
+  if (!may_gain(p, n)) return false;
+  mrt_arena *a = &p->scratch;
+  c.trial.in = MRT_NEW(a, mrt_placement, n->nin);
+  c.trial.out = MRT_NEW(a, mrt_placement, n->nout);
+  c.options = mrt_arena_alloc(a, 1, n->op->options_size);
+  c.types = MRT_NEW(a, mrt_type, MRT_MAX_OUT);
+  bool *partial = MRT_NEW(a, bool, n->nin);
+  if (!c.trial.in || !c.trial.out || !c.options || !c.types || !partial)
+    return *failed = true, false;
+  offer_lanes(&c, partial);
+  for (int i = 0; i < n->nin; i++)
+    *bytes += mrt_partition_bytes(p, n->in[i], &replicated);
+  if (c.bytes < 0 || (c.bytes > *bytes && *bytes >= 0)) return false;
+  *bytes = c.bytes;
+  return true;
+}
+
+void mrt_partition_place(mrt_partition *p, const mrt_node *n,
+                         const mrt_lane *lane) {
+  bool passes = mrt_node_is_view(n) || n->op->number == MRT_OP_cast;
+  for (int k = 0; k < n->nout; k++) {
+    mrt_located *v = mrt_located_of(p, n->out[k]);
+    *v = (mrt_located){ .at = lane ? lane->out[k] : replicated };
+    if (!passes) continue;
+    v->weight = mrt_located_of(p, n->in[0])->weight;
+    v->weighs = mrt_located_of(p, n->in[0])->weighs;
+  }
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static mrt_status keep(mrt_partition *p, mrt_node *n) {
+  for (int i = 0; i < n->nin; i++)
+    MRT_TRY(mrt_partition_move(p, n->in[i], &replicated, &n->in[i]));
+  mrt_partition_place(p, n, NULL);
+  for (int k = 0; k < n->nout; k++)
+    mrt_located_of(p, n->out[k])->local = n->out[k];
+  return mrt_graph_append(p->g, n);
+}
+
+/* What is added to a sum is added on rank 0. */
+static int inputs_here(const mrt_partition *p, const mrt_node *n,
+                       const mrt_lane *lane) {
+  int last = n->nin - 1;
+  bool elsewhere = last > 0 && last == n->op->addend &&
+                   last >= n->op->min_inputs && p->rank > 0 &&
+                   lane->in[last].kind == MRT_PARTIAL &&
+                   mrt_located_of(p, n->in[last])->at.kind != MRT_PARTIAL;
+  return elsewhere ? last : n->nin;
+}
+
+/* The form that stands for a node. */
+static mrt_status build(mrt_partition *p, mrt_node *n, const mrt_lane *lane,
+                        mrt_value *const *in) {
+  mrt_value **out = MRT_NEW(&p->scratch, mrt_value *, n->nout);
+  if (!out) return mrt_nomem(&p->g->ctx->error);
+  MRT_TRY(mrt_partition_table_build(p, n, lane, in, out));
+  mrt_partition_place(p, n, lane);
+  for (int k = 0; k < n->nout; k++) {
+    out[k]->name = n->out[k]->name;
+    mrt_located_of(p, n->out[k])->local = out[k];
+  }
+  return MRT_OK;
+}
+
+static mrt_status divide(mrt_partition *p, mrt_node *n, const mrt_lane *lane) {
+  mrt_arena *a = &p->scratch;
+  void *options = mrt_arena_alloc(a, 1, n->op->options_size);
+  mrt_type *types = MRT_NEW(a, mrt_type, MRT_MAX_OUT);
+  mrt_value **in = MRT_NEW(a, mrt_value *, n->nin);
+  if (!options || !types || !in) return mrt_nomem(&p->g->ctx->error);
+  int nin = inputs_here(p, n, lane);
+  for (int i = 0; i < nin; i++)
+    MRT_TRY(mrt_partition_move(p, n->in[i], &lane->in[i], &in[i]));
+  if (lane->form) return build(p, n, lane, in);
+  mrt_lane_local(n, lane, p->size, a, options, types);
+  mrt_node *own =
+      mrt_graph_node(p->g, n->op, nin, in, options, n->nout, types, n->origin);
+  if (!own) return mrt_nomem(&p->g->ctx->error);
+  mrt_partition_place(p, n, lane);
+  for (int k = 0; k < n->nout; k++) {
+    own->out[k]->name = n->out[k]->name;
+    mrt_located_of(p, n->out[k])->local = own->out[k];
+  }
+  return mrt_graph_append(p->g, own);
+}
+
+/* A value that is read as [outer, ranks, inner] and in such pieces: the rank has
+ * its own already. */
+static mrt_status own_piece(mrt_partition *p, mrt_node *n, bool *done) {
+  const mrt_located *x = mrt_located_of(p, n->in[0]);
+  const mrt_piece_options *o = n->options;
+  mrt_placement want = mrt_in_pieces(o->outer);
+  mrt_value *piece;
+  *done = n->op->number == MRT_OP_own_piece && x->at.kind != MRT_REPLICATE &&
+          o->size == p->size && o->rank == p->rank;
+  if (!*done) return MRT_OK;
+  MRT_TRY(mrt_partition_move(p, n->in[0], &want, &piece));
+  MRT_TRY(mrt_partition_reshape(p, piece, n->out[0]->type, &piece));
+  mrt_partition_place(p, n, NULL);
+  mrt_located_of(p, n->out[0])->local = piece;
+  return MRT_OK;
+}
+
+static mrt_status rewrite(mrt_partition *p, mrt_node *n) {
+  mrt_arena_clear(&p->scratch);
+  mrt_lane lane = { MRT_NEW(&p->scratch, mrt_placement, n->nin),
+                    MRT_NEW(&p->scratch, mrt_placement, n->nout), 0, NULL };
+  if (!lane.in || !lane.out) return mrt_nomem(&p->g->ctx->error);
+  bool failed, done;
+  double bytes;
+  MRT_TRY(own_piece(p, n, &done));
+  if (done) return MRT_OK;
+  bool divided = mrt_partition_lane(p, n, &lane, &bytes, &failed);
+  if (failed) return mrt_nomem(&p->g->ctx->error);
+  return divided ? divide(p, n, &lane) : keep(p, n);
+}
+
+static const mrt_variable *cut_of(const mrt_value *v) {
+  const mrt_variable *own =
+      v->leaf == MRT_LEAF_VARIABLE ? v->tensor->variable : NULL;
+  return own && own->bucket && own->outer ? own : NULL;
+}
+
+static mrt_status place_leaf(mrt_partition *p, mrt_value *v) {
+  const mrt_variable *cut = cut_of(v);
+  mrt_located *own = mrt_located_of(p, v);
+  *own = (mrt_located){ .at = replicated,
+                        .local = v,
+                        .weight = v->leaf == MRT_LEAF_VARIABLE };
+  if (!cut) return MRT_OK;
+  own->at = mrt_in_pieces(cut->outer);
+  mrt_type type = mrt_piece_type(&v->type, &own->at, p->size);
+  mrt_value *piece;
+  MRT_TRY(mrt_graph_variable(p->g, cut->bucket, &piece));
+  return mrt_partition_reshape(p, piece, type, &own->local);
+}
+
+static mrt_status walk(mrt_partition *p, mrt_node **nodes, int count) {
+  mrt_graph *g = p->g;
+  for (int i = 0; i < p->count; i++)
+    if (!g->values[i]->node) MRT_TRY(place_leaf(p, g->values[i]));
+  for (int i = 0; i < count; i++) MRT_TRY(rewrite(p, nodes[i]));
+  for (int i = 0; i < g->output_count; i++)
+    MRT_TRY(mrt_partition_move(p, g->outputs[i], &replicated, &g->outputs[i]));
+  return MRT_OK;
+}
+
+/* The group of ranks whose pieces variables are; false: there is none. */
+static bool find_group(mrt_partition *p) {
+  for (int i = 0; i < p->g->value_count; i++) {
+    const mrt_variable *cut = cut_of(p->g->values[i]);
+    if (!cut) continue;
+    const mrt_communicator *c = mrt_communicator_find(p->g->ctx, cut->comm);
+    if (!c) return false;
+    p->comm = cut->comm, p->rank = c->rank, p->size = c->size;
+    return true;
+  }
+  return false;
+}
+
+mrt_status mrt_pass_partition(mrt_rewrite *r) {
+  mrt_graph *g = r->graph;
+  mrt_partition p = { .g = g, .count = g->value_count };
+  if (!find_group(&p)) return MRT_OK;
+  p.sequence = !r->options->no_sequence;
+  p.values = MRT_NEW(&g->temporary, mrt_located, p.count);
+  int count = g->node_count;
+  mrt_node **nodes = mrt_graph_take_order(g);
+  if (!nodes || !p.values) return mrt_nomem(&g->ctx->error);
+  mrt_arena_init(&p.scratch, g->ctx->allocator);
+  mrt_status s = walk(&p, nodes, count);
+  mrt_arena_free(&p.scratch);
+  return s;
+}

@@ -1,0 +1,154 @@
+--- mesh -- ranks as a grid: what each of its dimensions shares
+---
+---     mrt.compile(fn, { mesh = { data = 2, tensor = 4 } })
+---
+--- The product of the dimensions is the number of ranks.  Neighbours in a grid are ranks
+--- that follow one another: `tensor` is innermost, since its ranks talk most and should
+--- share a host, then `shard`, then `data`.
+---
+--- SPDX-License-Identifier: MIT
+
+local communicator = require "mrt.communicator"
+local core = require "mrt.core"
+local options = require "mrt.util.options"
+
+local mesh = {}
+
+---@class mrt.MeshOptions
+---@field data? integer    ranks with rows of their own, which have all weights
+---@field shard? integer   ranks with rows of their own, among which weights, gradients
+---  and state lie in pieces (ZeRO 3; with the option `shard`, as that says)
+---@field tensor? integer  ranks with the same rows, which compute each product together
+---@field sequence? boolean  of these: activations between products lie in pieces too
+---  (default true)
+---@field comm? mrt.Communicator  of all its ranks; by default all that there are
+---@field cut? fun(p: mrt.ShardParameter): integer|string|false|nil  how `tensor` cuts a
+---  weight: along this dimension, counted from 1; false: not at all; nil: as is found best
+
+-- Innermost first.
+local dimensions <const> = { "tensor", "shard", "data" }
+
+--- The dimensions that there are, innermost first.
+---@type string[]
+mesh.dimensions = dimensions
+
+---@class mrt.Mesh
+---@field size table<string, integer>  of each dimension
+---@field ranks integer  the product
+---@field sequence boolean
+---@field cut function?
+---@field given mrt.Communicator?
+---@field comm table<string, mrt.Communicator>  by dimension, once ranks have met
+---@field all mrt.Communicator?  ditto
+---@field package shared mrt.ShardOptions?  of ranks with rows of their own
+local Mesh = {}
+Mesh.__index = Mesh
+
+local function refuse(text, ...)
+  core.fail("value", "compile", "option 'mesh': " .. text:format(...))
+end
+
+local function size_of(given, name)
+  local n = given[name]
+  if n == nil then return 1 end
+  if math.type(n) ~= "integer" or n < 1 or n >= 1 << 31 then
+    refuse("%s = %s, a count of ranks wanted", name, options.show(n))
+  end
+  return n
+end
+
+local known <const> = { sequence = "boolean", cut = "function", comm = "table" }
+
+local function check_names(given)
+  for key, value in pairs(given) do
+    local fits = known[key] == nil or type(value) == known[key]
+    for _, name in ipairs(dimensions) do if key == name then goto next end end
+    if not known[key] then
+      refuse("there is no dimension '%s'; there is %s", tostring(key),
+        table.concat(dimensions, ", "))
+    end
+    if not fits then refuse("%s: a %s wanted, got %s", key, known[key], options.show(value)) end
+    ::next::
+  end
+end
+
+--- Read the option `mesh` of mrt.compile; nil for nil.
+---
+--- Raises: a dimension that there is not, or no count of ranks.
+---@param given mrt.MeshOptions?
+---@return mrt.Mesh?
+function mesh.read(given)
+  if given == nil then return nil end
+  if type(given) ~= "table" then refuse("a table wanted, got %s", options.show(given)) end
+  check_names(given)
+  local self = setmetatable({ size = {}, ranks = 1, comm = {},
+    sequence = given.sequence ~= false, cut = given.cut, given = given.comm }, Mesh)
+  for _, name in ipairs(dimensions) do
+    self.size[name] = size_of(given, name)
+    if self.ranks > (1 << 31) // self.size[name] then refuse("too many ranks") end
+    self.ranks = self.ranks * self.size[name]
+  end
+  return self
+end
+
+function Mesh:__tostring()
+  local list = {}
+  for _, name in ipairs(dimensions) do
+    if self.size[name] > 1 then list[#list + 1] = name .. " = " .. self.size[name] end
+  end
+  return "mesh { " .. table.concat(list, ", ") .. " }"
+end
+
+-- The policy of ranks with rows of their own: that of the option `shard`, or what the
+-- dimension says.
+local function policy_of(self, given)
+  if self.size.data * self.size.shard == 1 then return nil end
+  local shard = require "mrt.policy.shard"
+  return given or self.size.shard > 1 and shard.zero(3) or shard.ddp()
+end
+
+--- The policy by which ranks with rows of their own share, of this mesh; nil: there are
+--- none.  Its communicators come when ranks meet.
+---@param given mrt.Sharding?  the option `shard`
+---@return mrt.Sharding?
+function Mesh:sharding(given)
+  local policy = policy_of(self, given)
+  if not policy then return nil end
+  local own = setmetatable({ options = {} }, getmetatable(policy))
+  for key, value in pairs(policy) do if key ~= "options" then own[key] = value end end
+  for key, value in pairs(policy.options) do own.options[key] = value end
+  self.shared = own.options
+  return own
+end
+
+-- Ranks that differ along this dimension alone.
+local function split(self, name)
+  local stride, rank = 1, self.all.rank
+  for _, inner in ipairs(dimensions) do
+    if inner == name then break end
+    stride = stride * self.size[inner]
+  end
+  local own = rank // stride % self.size[name]
+  return self.all:split(rank - own * stride, own)
+end
+
+--- Have the ranks meet, which all of them do; once.
+---
+--- Raises: other ranks than the mesh has.
+function Mesh:meet()
+  if self.all then return end
+  local all = self.given or communicator.create()
+  if all.size ~= self.ranks then
+    core.fail("rank", "compile", ("%s is of %d ranks, there %s %d"):format(tostring(self),
+      self.ranks, all.size == 1 and "is" or "are", all.size))
+  end
+  self.all = all
+  for _, name in ipairs(dimensions) do
+    if self.size[name] > 1 then self.comm[name] = split(self, name) end
+  end
+  if not self.shared then return end
+  self.shared.comm = self.comm.shard or self.comm.data
+  self.shared.replicas = self.comm.shard and self.comm.data
+end
+
+return mesh

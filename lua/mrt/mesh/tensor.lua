@@ -1,0 +1,315 @@
+--- tensor.lua -- weights cut over ranks that compute each product together
+---
+--- Which weights, and along which dimension, the core finds when their gradient is first
+--- asked for (core/rewrite/partition_choose.c); they become variables whose elements lie
+--- in pieces on the ranks, and the trace is made again.  The program stays what it is: a
+--- pass of the planner computes by pieces what reads them (partition.c).
+---
+--- Two transforms.  The outer one hands optimizers the pieces; what lies between, data
+--- parallel ranks and micro-batches, sees pieces as the parameters; the inner one asks
+--- the core for gradients of the whole.
+---
+--- Shoeybi et al., Megatron-LM, 2019 (arXiv:1909.08053); Xu et al., GSPMD, 2021
+--- (arXiv:2105.04663).
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local group = require "mrt.shard.group"
+local owners = require "mrt.optim.owners"
+local param_dtype = require "mrt.compile.param_dtype"
+local retrace = require "mrt.compile.retrace"
+
+local op = core.op
+
+local tensor = {}
+
+local BLOCK <const> = 256 -- elements that random bits are drawn for at once
+
+local weak = { __mode = "k" }
+
+---@class mrt.Piece
+---@field whole mrt.Tensor  the parameter
+---@field own mrt.Tensor    this rank's piece, a vector
+---@field outer integer     elements before the pieces
+---@field comm mrt.Communicator
+
+local piece_of = setmetatable({}, weak) -- by parameter
+local whole_of = setmetatable({}, weak) -- by piece: the same
+local behind = setmetatable({}, weak)   -- by gradient: {piece, own}
+
+-- ---- pieces -------------------------------------------------------------------
+
+-- What this rank has of a whole value, as a vector.
+local function own(piece, x)
+  local part = op.own_piece(x, { outer = piece.outer, rank = piece.comm.rank,
+    size = piece.comm.size })
+  return op.reshape(part, { part:numel() })
+end
+
+-- All of it, in the shape of the parameter, for whoever reads it.
+local function whole(piece, x)
+  local n, outer = piece.comm.size, piece.outer
+  local all = op.allgather(x, { comm = piece.comm.number, lazy = true })
+  all = op.reshape(all, { n, outer, all:numel() // (n * outer) })
+  return op.reshape(op.permute(all, { 2, 1, 3 }), piece.whole:get_shape())
+end
+
+-- What a variable begins as: what it does on rank 0.
+local function begins(v, comm)
+  local x = op.reshape(core.begins(v), v:get_shape())
+  return op.broadcast(x, { comm = comm.number, root = 0 })
+end
+
+-- Make the elements of a variable those of pieces.
+local function cut(v, outer, comm, name)
+  local piece = { whole = v, outer = outer, comm = comm }
+  piece.own = core.variable(own(piece, begins(v, comm)), name)
+  core.cut(v, piece.own, comm.number, outer, false)
+  return piece
+end
+
+-- ---- which ---------------------------------------------------------------------
+
+local function along(p, dim, n)
+  if math.type(dim) ~= "integer" or dim < 1 or dim > p:dim() then
+    core.fail("value", "mesh", ("cut answered %s for '%s' %s, one of its dimensions wanted")
+      :format(tostring(dim), p:get_name() or "?", p:type()))
+  end
+  local shape, outer = p:get_shape(), 1
+  if shape[dim] % n ~= 0 then
+    core.fail("value", "mesh", ("dimension %d of '%s' %s does not divide by tensor = %d")
+      :format(dim, p:get_name() or "?", p:type(), n))
+  end
+  for d = 1, dim - 1 do outer = outer * shape[d] end
+  return outer
+end
+
+-- What a user's function says instead of what was found.
+local function asked(mesh, params, outers)
+  if not mesh.cut then return outers end
+  for i, p in ipairs(params) do
+    local dim = mesh.cut(group.describe(p, i))
+    if dim == false then outers[i] = 0
+    elseif dim ~= nil then outers[i] = along(p, dim, mesh.size.tensor) end
+  end
+  return outers
+end
+
+-- Parameters that nobody has looked at yet.
+local function unsettled(self, params)
+  local list = {}
+  for _, p in ipairs(params) do
+    if core.is_variable(p) and not self.settled[p] and not piece_of[p] then list[#list + 1] = p end
+  end
+  return list
+end
+
+-- Weights are cut; those that every rank has are alike on all of them.
+local function settle(self, new, outers, dtype)
+  local comm = self.mesh.comm.tensor
+  for i, p in ipairs(new) do
+    self.settled[p] = true
+    if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
+    if outers[i] > 0 then
+      local piece, optimizer = cut(p, outers[i], comm, p:get_name()), owners.of(p)
+      piece_of[p], whole_of[piece.own] = piece, piece
+      if optimizer then
+        owners.set(optimizer, { piece.own })
+        optimizer:stand_in(piece.own, p)
+      end
+    else
+      core.assign(p, begins(p, comm))
+    end
+  end
+  param_dtype.changed()
+end
+
+local function place(self, ys, params)
+  local new = unsettled(self, params)
+  if #new == 0 then return end
+  local mesh = self.mesh
+  local outers = asked(mesh, new, core.weights_to_cut(ys[1], new, mesh.size.tensor,
+    mesh.sequence))
+  local weights = self.trace.options.weights
+  retrace.request(function() settle(self, new, outers, weights and weights.dtype) end)
+end
+
+-- ---- the outer transform ---------------------------------------------------------
+
+---@class mrt.TensorTransform: mrt.Transform
+local Outer = { name = "tensor parallel" }
+Outer.__index = Outer
+
+function Outer:prepare()
+  if self.mesh then self.mesh:meet() end
+end
+
+local function hand(piece, x)
+  local g = whole(piece, x)
+  behind[g] = { piece = piece, own = x }
+  return g
+end
+
+function Outer:grad(next, ys, xs, o)
+  if self.mesh and self.mesh.size.tensor > 1 then place(self, ys, xs) end
+  local any, inner = false, {}
+  for i, x in ipairs(xs) do
+    inner[i] = piece_of[x] and piece_of[x].own or x
+    any = any or piece_of[x] ~= nil
+  end
+  local dx = next(ys, inner, o)
+  for i, x in ipairs(any and xs or {}) do
+    if piece_of[x] and dx[i] then dx[i] = hand(piece_of[x], dx[i]) end
+  end
+  return dx
+end
+
+function Outer:map(next, grads, f)
+  local out = {}
+  for i, g in ipairs(grads) do
+    local a = behind[g]
+    out[i] = next({ a and a.own or g }, f)[1]
+    if a then out[i] = hand(a.piece, out[i]) end
+  end
+  return out
+end
+
+local function squares_of(next, list)
+  local sum = next(list)
+  if sum then return sum end
+  for _, g in ipairs(list) do
+    local wide = op.cast(g, "f64")
+    local own_sum = op.sum(op.mul(wide, wide))
+    sum = sum and op.add(sum, own_sum) or own_sum
+  end
+  return sum
+end
+
+-- Of pieces the ranks' sums together; other gradients are the same on all of them.
+function Outer:squares(next, grads)
+  local pieces, others, comm = {}, {}, nil
+  for _, g in ipairs(grads) do
+    local a = behind[g]
+    if a then pieces[#pieces + 1], comm = a.own, a.piece.comm else others[#others + 1] = g end
+  end
+  if not comm then return next(grads) end
+  local sum = op.allreduce(squares_of(next, pieces), { comm = comm.number, op = "sum" })
+  return #others > 0 and op.add(sum, squares_of(next, others)) or sum
+end
+
+-- The state of a piece: the pieces of the parameter's.
+local function new_state(optimizer, piece, k)
+  local state = {}
+  for name, v in pairs(optimizer.states[k]) do
+    state[name] = cut(v, piece.outer, piece.comm, v:get_name()).own
+  end
+  return state
+end
+
+-- Is all of the state like the parameter, element by element?
+local function in_pieces(optimizer, p, k)
+  if not piece_of[p] or optimizer:whole(p) then return false end
+  for _, v in pairs(optimizer.states[k]) do
+    if v:numel() ~= p:numel() then return false end
+  end
+  return true
+end
+
+-- Before its first update a piece gets its state, which a trace cannot make.
+local function prepare(optimizer, piece, k)
+  if optimizer:state_of(piece.own) then return end
+  retrace.request(function()
+    optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece, k))
+  end)
+end
+
+-- An update of a piece: of the state, of random bits, and of what is read from then on.
+local function describe(self, optimizer, unit, piece)
+  local blocks = (unit.p:numel() + BLOCK - 1) // BLOCK
+  unit.first, unit.offset = piece.whole, piece.comm.rank * blocks * BLOCK
+  unit.state = optimizer:state_of(piece.own)
+  self.updated[piece] = true
+end
+
+function Outer:units(next, optimizer, params, grads)
+  local ps, gs, pieces = {}, {}, {}
+  for k, p in ipairs(params) do
+    local piece, a = piece_of[p], behind[grads[k]]
+    ps[k], gs[k] = p, grads[k]
+    if in_pieces(optimizer, p, k) then
+      prepare(optimizer, piece, k)
+      ps[k], gs[k], pieces[#pieces + 1] = piece.own, a and a.own or own(piece, grads[k]), piece
+    end
+  end
+  local units = next(optimizer, ps, gs)
+  for _, unit in ipairs(units) do
+    if whole_of[unit.p] then describe(self, optimizer, unit, whole_of[unit.p]) end
+  end
+  self:read_newest(units, pieces)
+  return units
+end
+
+-- Once all pieces are updated, by themselves or in buckets, the whole reads as they are.
+function Outer:read_newest(units, pieces)
+  local last = units[#units]
+  local done = last and last.done
+  if not last or #pieces == 0 then return end
+  function last.done()
+    if done then done() end
+    for _, piece in ipairs(pieces) do
+      core.trace_read(piece.whole, whole(piece, core.current(piece.own)))
+      self.updated[piece] = true
+    end
+  end
+end
+
+function Outer:begin(trace)
+  self.updated = {}
+  if not self.mesh or self.mesh.size.tensor == 1 then return end
+  if trace.options.prefetch == nil then
+    trace.options.prefetch, trace.options.spare = 1, true
+  end
+end
+
+-- What was assigned to the whole goes into the pieces.
+function Outer:finish()
+  for p, piece in pairs(piece_of) do
+    if not self.updated[piece] and core.id(core.current(p)) ~= core.id(p) then
+      core.assign(piece.own, own(piece, core.current(p)))
+    end
+  end
+end
+
+-- ---- the inner transform -----------------------------------------------------------
+
+---@class mrt.PiecesTransform: mrt.Transform
+local Inner = { name = "pieces of weights" }
+Inner.__index = Inner
+
+--- What was asked of pieces is asked of the whole.
+function Inner:grad(next, ys, xs, o)
+  local any, inner = false, {}
+  for i, x in ipairs(xs) do
+    inner[i] = whole_of[x] and whole_of[x].whole or x
+    any = any or whole_of[x] ~= nil
+  end
+  local dx = next(ys, inner, o)
+  for i, x in ipairs(any and xs or {}) do
+    if whole_of[x] and dx[i] then dx[i] = own(whole_of[x], dx[i]) end
+  end
+  return dx
+end
+
+--- Make the outer transform of a compiled function from its option `mesh`.
+---@param mesh mrt.Mesh?
+---@return mrt.TensorTransform
+function tensor.outer(mesh)
+  return setmetatable({ mesh = mesh, settled = setmetatable({}, weak) }, Outer)
+end
+
+--- The inner one.
+---@return mrt.PiecesTransform
+function tensor.inner() return setmetatable({}, Inner) end
+
+return tensor
