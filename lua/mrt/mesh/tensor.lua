@@ -14,6 +14,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local Bucket = require "mrt.shard.bucket"
 local core = require "mrt.core"
 local group = require "mrt.shard.group"
 local owners = require "mrt.optim.owners"
@@ -66,6 +67,7 @@ local function cut(v, outer, comm, name)
   local piece = { whole = v, outer = outer, comm = comm }
   piece.own = core.variable(own(piece, begins(v, comm)), name)
   core.cut(v, piece.own, comm.number, outer, false)
+  Bucket.cuts[v] = piece
   return piece
 end
 

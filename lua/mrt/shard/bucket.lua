@@ -34,6 +34,11 @@ Bucket.__index = Bucket
 -- numbers begin, counted over all ranks.
 Bucket.places = setmetatable({}, { __mode = "k" })
 
+-- By variable that is cut over ranks (mesh/tensor.lua): its piece, which may lie in a
+-- bucket itself.
+---@type table<mrt.Tensor, mrt.Piece>
+Bucket.cuts = setmetatable({}, { __mode = "k" })
+
 -- While plans are made that nobody runs (shard/suppose.lua): the pieces so far.
 ---@type {piece: mrt.Tensor, variables: mrt.Tensor[], bucket: mrt.Bucket}[]?
 Bucket.supposed = nil

@@ -17,9 +17,11 @@ local op = core.op
 local pieces = {}
 
 -- Elements from..to - 1 of variable `v` that this rank holds, counted from 0; none
--- where they are equal.
+-- where they are equal.  Of one that is cut, elements of its piece.
 local function held(v)
+  v = Bucket.cuts[v] and Bucket.cuts[v].own or v
   local place = Bucket.places[v]
+  if not place then return 0, v:numel(), { piece = v }, 0 end
   local n = place.piece:numel()
   local begin, all = place.ranks.rank * n - place.first, v:numel()
   local function within(x) return math.min(math.max(x, 0), all) end
@@ -33,7 +35,7 @@ end
 function pieces.split(variables)
   local whole, parts = {}, {}
   for name, v in pairs(variables) do
-    if Bucket.places[v] then parts[name] = v else whole[name] = v end
+    if Bucket.places[v] or Bucket.cuts[v] then parts[name] = v else whole[name] = v end
   end
   return whole, next(parts) and parts or nil
 end
@@ -51,7 +53,9 @@ function pieces.save(path, parts, token)
     if from < to then
       tensors[name] = op.slice(place.piece, 1, from - begin + 1, to - begin)
     end
-    about[name] = { from = from, to = to, shape = v:get_shape(), dtype = v:get_dtype() }
+    local cut = Bucket.cuts[v]
+    about[name] = { from = from, to = to, shape = v:get_shape(), dtype = v:get_dtype(),
+      cut = cut and { outer = cut.outer, rank = cut.comm.rank, size = cut.comm.size } }
   end
   return file.save(path, tensors, { ["mrt.pieces"] = json.encode(about),
     token = token })
@@ -81,9 +85,23 @@ local function count_of(shape)
   return n
 end
 
+-- Is a variable of so many elements cut so?
+local function is_cut(cut, all)
+  return type(cut) == "table" and is_count(cut.outer) and is_count(cut.rank)
+    and is_count(cut.size) and cut.rank < cut.size and cut.outer > 0 and all > 0
+    and cut.outer <= all and cut.size <= all // cut.outer and all % (cut.outer * cut.size) == 0
+end
+
+-- The elements that its file counts: of a variable that is cut, those of one piece.
+local function elements_of(own)
+  local all = type(own) == "table" and count_of(own.shape)
+  if not all or own.cut == nil then return all end
+  return is_cut(own.cut, all) and all // own.cut.size or nil
+end
+
 -- Does the file hold what it says of a variable?
 local function is_held(f, name, own)
-  local all = type(own) == "table" and count_of(own.shape)
+  local all = elements_of(own)
   if not all or not dtypes[own.dtype] or not is_count(own.from) or not is_count(own.to)
     or own.from > own.to or own.to > all then
     return false
@@ -135,9 +153,13 @@ local function same_shape(a, b)
 end
 
 -- The runs that elements from..to - 1 are in, {file, first, count}; where they end.
-local function runs_of(self, name, from, to)
+-- `piece`: of that piece of a variable that is cut.
+local function runs_of(self, name, from, to, piece)
   local runs, at, order = {}, from, {}
-  for i, about in ipairs(self.about) do if about[name] then order[#order + 1] = i end end
+  for i, about in ipairs(self.about) do
+    local own = about[name]
+    if own and (not own.cut or own.cut.rank == piece) then order[#order + 1] = i end
+  end
   table.sort(order, function(a, b)
     return self.about[a][name].from < self.about[b][name].from
   end)
@@ -170,16 +192,47 @@ end
 ---@param name string
 ---@param from integer
 ---@param to integer
+---@param piece integer?  of that piece of a variable that is cut, from 0
 ---@return mrt.Tensor
-function Pieces:read(name, from, to)
+function Pieces:read(name, from, to, piece)
   local list = {}
-  local runs, at = runs_of(self, name, from, to)
+  local runs, at = runs_of(self, name, from, to, piece)
   if at < to then core.fail("data", "load", missing(self, name, at)) end
   for i, run in ipairs(runs) do list[i] = read(run, name) end
   if #list == 0 then
     return op.full { shape = { 0 }, value = 0, dtype = self:list()[name].dtype }
   end
   return #list == 1 and list[1] or op.cat(list, 1)
+end
+
+-- What is to be read of a variable: {from, to, piece}, one or, where all pieces of one
+-- that is cut are, several.
+local function wanted(self, name, v)
+  local own = self:list()[name]
+  if own.cut then
+    local list = {}
+    for r = 1, own.cut.size do list[r] = { 0, elements_of(own), r - 1 } end
+    return list
+  elseif v and Bucket.places[v] then
+    local from, to = held(v)
+    return { { from, to } }
+  end
+  return { { 0, elements_of(own) } }
+end
+
+-- Look whether a variable is there, and as it was written.
+local function verify(self, name, v)
+  for _, part in ipairs(wanted(self, name, v)) do
+    local runs, at = runs_of(self, name, table.unpack(part))
+    if at < part[2] and same_shape(self:list()[name].shape, v and v:get_shape() or {}) then
+      return nil, self.files[1].path .. ": " .. missing(self, name, at)
+    end
+    for _, run in ipairs(runs) do
+      local done, message = run.file:verify(name)
+      if not done then return nil, message end
+    end
+  end
+  return true
 end
 
 --- Compare what will be read of variables with its checksums, and look whether it is
@@ -189,17 +242,8 @@ end
 ---@return string? message
 function Pieces:verify(variables)
   for name in pairs(self:list()) do
-    local v = variables[name]
-    local from, to = 0, v and v:numel() or 0
-    if v and Bucket.places[v] then from, to = held(v) end
-    local runs, at = runs_of(self, name, from, to)
-    if at < to and same_shape(self:list()[name].shape, v:get_shape()) then
-      return nil, self.files[1].path .. ": " .. missing(self, name, at)
-    end
-    for _, run in ipairs(runs) do
-      local done, message = run.file:verify(name)
-      if not done then return nil, message end
-    end
+    local done, message = verify(self, name, variables[name])
+    if not done then return nil, message end
   end
   return true
 end
@@ -221,7 +265,29 @@ end
 ---@param v mrt.Tensor
 ---@return mrt.Tensor
 function Pieces:whole(name, v)
-  return op.reshape(self:read(name, 0, v:numel()), v:get_shape())
+  local cut, list = self:list()[name].cut, {}
+  if not cut then return op.reshape(self:read(name, 0, v:numel()), v:get_shape()) end
+  local n, outer = cut.size, cut.outer
+  for r = 1, n do list[r] = self:read(name, 0, v:numel() // n, r - 1) end
+  local all = op.reshape(op.cat(list, 1), { n, outer, v:numel() // (n * outer) })
+  return op.reshape(op.permute(all, { 2, 1, 3 }), v:get_shape())
+end
+
+-- Variables that are cut, here or in the files, by way of all of each, one at a time;
+-- returns the others.
+local function load_cuts(self, parts, whole)
+  local others = {}
+  for name, v in pairs(parts) do
+    local stored = self:list()[name]
+    if Bucket.cuts[v] or stored and stored.cut and not whole[name] then
+      local value = whole[name] or self:whole(name, v)
+      core.assign(v, value)
+      value:free()
+    else
+      others[name] = v
+    end
+  end
+  return others
 end
 
 --- Set what this rank holds of variables in pieces.
@@ -229,7 +295,7 @@ end
 ---@param whole table<string, mrt.Tensor>  of those that no file has in pieces
 function Pieces:load(parts, whole)
   local by_piece, order = {}, {}
-  for name, v in pairs(parts) do
+  for name, v in pairs(load_cuts(self, parts, whole)) do
     local piece = Bucket.places[v].piece
     if not by_piece[piece] then by_piece[piece], order[#order + 1] = {}, piece end
     table.insert(by_piece[piece], { name, v })
