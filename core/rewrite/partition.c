@@ -32,6 +32,21 @@ typedef struct choice {
   mrt_type *types;
 } choice;
 
+double mrt_partition_sums(const mrt_partition *p, const mrt_node *n,
+                          const mrt_lane *lane) {
+  double share = ((double)p->size - 1) / (double)p->size, sum = 0;
+  if (n->nin == 1 && lane->in[0].kind == MRT_PARTIAL && !mrt_node_is_view(n))
+    return 0; /* zeros around it (pad) meet others' numbers later */
+  for (int k = 0; k < n->nout; k++)
+    if (lane->out[k].kind == MRT_PARTIAL)
+      sum += share * (double)mrt_type_bytes(&n->out[k]->type);
+  for (int i = 0; i < n->nin; i++) /* one passed on counts once */
+    if (lane->in[i].kind == MRT_PARTIAL &&
+        mrt_located_of(p, n->in[i])->at.kind == MRT_PARTIAL)
+      sum -= share * (double)mrt_type_bytes(&n->in[i]->type);
+  return sum > 0 ? sum : 0;
+}
+
 static double lane_bytes(const choice *c, const mrt_lane *lane) {
   double sum = 0;
   for (int i = 0; i < c->n->nin; i++) {
@@ -42,7 +57,7 @@ static double lane_bytes(const choice *c, const mrt_lane *lane) {
           c->n->in[k] == v && mrt_same_placement(&lane->in[k], &lane->in[i]);
     if (!again) sum += mrt_partition_bytes(c->p, v, &lane->in[i]);
   }
-  return sum;
+  return sum + mrt_partition_sums(c->p, c->n, lane);
 }
 
 static void copy_lane(const mrt_node *n, mrt_lane *to, const mrt_lane *from) {

@@ -146,7 +146,10 @@ static mrt_status begins(choosing *c, const mrt_node *n, int *weight) {
   MRT_TRY(new_lane(c, n, &lane));
   bool divided = mrt_partition_lane(&c->p, n, &lane, &bytes, &failed);
   if (failed) return mrt_nomem(&c->p.g->ctx->error);
-  if (divided && bytes == 0 && lane.in[*weight].kind == MRT_SHARD) *weight = -1;
+  if (!divided || lane.in[*weight].kind != MRT_SHARD) return MRT_OK;
+  for (int i = 0; i < n->nin; i++)
+    if (mrt_partition_bytes(&c->p, n->in[i], &lane.in[i]) > 0) return MRT_OK;
+  *weight = -1;
   return MRT_OK;
 }
 
@@ -188,6 +191,7 @@ static mrt_status begin(choosing *c, const mrt_node *n, int weight,
   *bytes = 0;
   for (int i = 0; i < n->nin; i++)
     *bytes += mrt_partition_bytes(&c->p, n->in[i], &lane.in[i]);
+  *bytes += mrt_partition_sums(&c->p, n, &lane);
   cut_to_fit(c, n->in[weight], &at);
   *done = c->weights[w->weighs - 1].done;
   note_moves(c, n, &lane);

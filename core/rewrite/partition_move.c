@@ -112,9 +112,45 @@ static mrt_status once(mrt_partition *p, mrt_value *v, mrt_value **out) {
   return mrt_partition_put(p, MRT_OP_expand, &shape, 1, out, v->origin, out);
 }
 
+/* What is all of `v` if all of what it shows is there; NULL: it shows nothing
+ * else. */
+static const mrt_value *shown_by(const mrt_partition *p, const mrt_value *v) {
+  bool view = v->node && v->node->nin == 1 && mrt_node_is_view(v->node) &&
+              v->node->op->number != MRT_OP_own_piece;
+  return view && v->node->in[0]->id < p->count ? v->node->in[0] : NULL;
+}
+
+static bool is_there(const mrt_partition *p, const mrt_value *v) {
+  for (; v; v = shown_by(p, v)) {
+    const mrt_located *at = mrt_located_of(p, v);
+    if (at->gathered || at->at.kind == MRT_REPLICATE) return true;
+  }
+  return false;
+}
+
+static mrt_status whole_of(mrt_partition *p, mrt_value *v, mrt_value **out);
+
+/* The view of all of what it shows. */
+static mrt_status view_again(mrt_partition *p, mrt_value *v) {
+  const mrt_node *n = v->node;
+  mrt_value *from, **all = MRT_NEW(&p->scratch, mrt_value *, n->nout);
+  if (!all) return mrt_nomem(&p->g->ctx->error);
+  MRT_TRY(whole_of(p, n->in[0], &from));
+  MRT_TRY(mrt_partition_put_all(p, n->op->number, n->options, 1, &from,
+                                n->origin, all, n->nout));
+  for (int k = 0; k < n->nout; k++) {
+    mrt_located *at = mrt_located_of(p, n->out[k]);
+    if (!at->gathered) at->whole = all[k], at->gathered = true;
+  }
+  return MRT_OK;
+}
+
 static mrt_status whole_of(mrt_partition *p, mrt_value *v, mrt_value **out) {
   mrt_located *own = mrt_located_of(p, v);
   mrt_value *made = own->local;
+  if (!own->gathered && own->at.kind != MRT_REPLICATE && shown_by(p, v) &&
+      is_there(p, shown_by(p, v)))
+    MRT_TRY(view_again(p, v));
   if (own->gathered) return *out = own->whole, MRT_OK;
   if (own->at.kind == MRT_SHARD)
     MRT_TRY(gather(p, own->local, own->at.outer, v->type, &made));
@@ -159,7 +195,6 @@ double mrt_partition_bytes(const mrt_partition *p, const mrt_value *v,
   if (want->kind != MRT_REPLICATE && at->repeated &&
       mrt_same_placement(&at->again, want))
     return 0;
-  if (at->gathered || at->at.kind == MRT_REPLICATE) return 0;
-  if (want->kind == MRT_SHARD && sums) return once_;
-  return sums ? 2 * once_ : once_;
+  if (is_there(p, v)) return 0;
+  return want->kind == MRT_SHARD && sums ? 0 : once_;
 }

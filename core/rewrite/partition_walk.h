@@ -37,9 +37,13 @@ static inline mrt_located *mrt_located_of(const mrt_partition *p,
  * move for it, each.  False: whole, on every rank.  ENOMEM as *failed. */
 bool mrt_partition_lane(mrt_partition *p, const mrt_node *n, mrt_lane *lane,
                         double *bytes, bool *failed);
-/* What moves when `v` is to lie as `want`; a negative number: it cannot. */
+/* What moves when `v` is to lie as `want`, on each rank; of a sum, beside what
+ * taking it in pieces moves, which counts where the sum is made. */
 double mrt_partition_bytes(const mrt_partition *p, const mrt_value *v,
                            const mrt_placement *want);
+/* What taking the sums moves that a node adds to those it reads. */
+double mrt_partition_sums(const mrt_partition *p, const mrt_node *n,
+                          const mrt_lane *lane);
 /* Where results of a node lie, with nothing of them made otherwise yet. */
 void mrt_partition_place(mrt_partition *p, const mrt_node *n,
                          const mrt_lane *lane);

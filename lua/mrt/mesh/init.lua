@@ -72,6 +72,25 @@ local function check_names(given)
   end
 end
 
+--- Read a mesh in a word, "tensor=8,data=2".
+---@param word string
+---@return mrt.MeshOptions?
+---@return string? problem
+function mesh.parse(word)
+  local given = {}
+  for part in (word .. ","):gmatch "([^,]*)," do
+    local name, n = part:match "^%s*(%w+)%s*=%s*(%d+)%s*$"
+    if not name then
+      return nil, ("'%s', tensor=8,data=2 wanted (%s)"):format(word,
+        table.concat(dimensions, ", "))
+    end
+    given[name] = math.tointeger(tonumber(n))
+  end
+  local ok, problem = pcall(mesh.read, given)
+  if not ok then return nil, problem.message:gsub("^compile: ", "") end
+  return given
+end
+
 --- Read the option `mesh` of mrt.compile; nil for nil.
 ---
 --- Raises: a dimension that there is not, or no count of ranks.
@@ -121,8 +140,10 @@ function Mesh:sharding(given)
   return own
 end
 
--- Ranks that differ along this dimension alone.
+-- Ranks that differ along this dimension alone.  Where the others are not there, as in
+-- plans, it is the first of them.
 local function split(self, name)
+  if self.all.transport == "self" then return communicator.supposed(self.size[name]) end
   local stride, rank = 1, self.all.rank
   for _, inner in ipairs(dimensions) do
     if inner == name then break end

@@ -125,9 +125,11 @@ end
 -- The arguments that every process of a comparison gets.
 local function common_of(options)
   local list = {}
-  for _, name in ipairs { "ranks", "budget", "device" } do
+  for _, name in ipairs { "ranks", "mesh", "budget", "device" } do
     local value = options[name]
-    if value then list[#list + 1] = ("--%s=%s"):format(name, value) end
+    if value then
+      list[#list + 1] = ("--%s=%s"):format(name, type(value) == "table" and value.word or value)
+    end
   end
   return list
 end
@@ -238,11 +240,18 @@ end
 -- What the options change before the script runs; nil and what is wrong.
 local function prepare(options)
   if options.json or options.figures then print_elsewhere() end
+  local mesh = options.mesh and options.mesh.given
+  if mesh then options.ranks = require "mrt.mesh".read(mesh).ranks end
   if options.ranks then core.communicator.alone(0, options.ranks) end
   if options.budget then core.set_budget(options.budget) end
   local problem = use_device(options.device)
   if problem then return nil, problem end
-  return load_policies(options)
+  local ok, message = load_policies(options)
+  if ok and mesh then
+    compile.override = compile.override or {}
+    compile.override.mesh = mesh
+  end
+  return ok, message
 end
 
 -- Run a script until it plans: the exit status.
@@ -292,6 +301,11 @@ local function read_largest(word)
   return nil, ("'%s', NAME or NAME:STEP wanted"):format(word)
 end
 
+local function read_mesh(word)
+  local given, problem = require "mrt.mesh".parse(word)
+  return given and { word = word, given = given }, problem
+end
+
 local function policy_case(word) return { { name = word, arguments = { "--policy", word } } } end
 
 local function shard_cases(word)
@@ -333,6 +347,8 @@ return arguments.new {
     .. "profile; mrt info --devices lists them" },
   { "--ranks N", "plan for one of N ranks, of which no other need be here", least = 1,
     most = MOST_RANKS },
+  { "--mesh LIST", "plan for one of the ranks of a mesh: tensor=8,shard=2,data=4",
+    read = read_mesh },
   { "--policy FILE", "lay the options that FILE returns over the script's", read = policy_case,
     many = true, as = "cases" },
   { "--shard NAME", "spread parameters over the ranks: ddp, zero1, zero2, zero3, fsdp; all: each "
