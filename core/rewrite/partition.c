@@ -162,23 +162,12 @@ void mrt_partition_place(mrt_partition *p, const mrt_node *n,
 /* ---- the pass ------------------------------------------------------------ */
 
 static mrt_status keep(mrt_partition *p, mrt_node *n) {
+  mrt_partition_place(p, n, NULL); /* while it reads what the walk knows */
   for (int i = 0; i < n->nin; i++)
     MRT_TRY(mrt_partition_move(p, n->in[i], &replicated, &n->in[i]));
-  mrt_partition_place(p, n, NULL);
   for (int k = 0; k < n->nout; k++)
     mrt_located_of(p, n->out[k])->local = n->out[k];
   return mrt_graph_append(p->g, n);
-}
-
-/* What is added to a sum is added on rank 0. */
-static int inputs_here(const mrt_partition *p, const mrt_node *n,
-                       const mrt_lane *lane) {
-  int last = n->nin - 1;
-  bool elsewhere = last > 0 && last == n->op->addend &&
-                   last >= n->op->min_inputs && p->rank > 0 &&
-                   lane->in[last].kind == MRT_PARTIAL &&
-                   mrt_located_of(p, n->in[last])->at.kind != MRT_PARTIAL;
-  return elsewhere ? last : n->nin;
 }
 
 /* The form that stands for a node. */
@@ -201,13 +190,12 @@ static mrt_status divide(mrt_partition *p, mrt_node *n, const mrt_lane *lane) {
   mrt_type *types = MRT_NEW(a, mrt_type, MRT_MAX_OUT);
   mrt_value **in = MRT_NEW(a, mrt_value *, n->nin);
   if (!options || !types || !in) return mrt_nomem(&p->g->ctx->error);
-  int nin = inputs_here(p, n, lane);
-  for (int i = 0; i < nin; i++)
+  for (int i = 0; i < n->nin; i++)
     MRT_TRY(mrt_partition_move(p, n->in[i], &lane->in[i], &in[i]));
   if (lane->form) return build(p, n, lane, in);
   mrt_lane_local(n, lane, p->size, a, options, types);
-  mrt_node *own =
-      mrt_graph_node(p->g, n->op, nin, in, options, n->nout, types, n->origin);
+  mrt_node *own = mrt_graph_node(p->g, n->op, n->nin, in, options, n->nout,
+                                 types, n->origin);
   if (!own) return mrt_nomem(&p->g->ctx->error);
   mrt_partition_place(p, n, lane);
   for (int k = 0; k < n->nout; k++) {
@@ -220,11 +208,12 @@ static mrt_status divide(mrt_partition *p, mrt_node *n, const mrt_lane *lane) {
 /* A value that is read as [outer, ranks, inner] and in such pieces: the rank has
  * its own already. */
 static mrt_status own_piece(mrt_partition *p, mrt_node *n, bool *done) {
-  const mrt_located *x = mrt_located_of(p, n->in[0]);
+  *done = false;
+  if (n->op->number != MRT_OP_own_piece) return MRT_OK;
   const mrt_piece_options *o = n->options;
   mrt_placement want = mrt_in_pieces(o->outer);
   mrt_value *piece;
-  *done = n->op->number == MRT_OP_own_piece && x->at.kind != MRT_REPLICATE &&
+  *done = mrt_located_of(p, n->in[0])->at.kind != MRT_REPLICATE &&
           o->size == p->size && o->rank == p->rank;
   if (!*done) return MRT_OK;
   MRT_TRY(mrt_partition_move(p, n->in[0], &want, &piece));

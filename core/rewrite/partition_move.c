@@ -102,14 +102,24 @@ static mrt_status scatter(mrt_partition *p, mrt_value *v, int64_t outer,
   return mrt_partition_reshape(p, v, piece, out);
 }
 
-/* The value on rank 0, zeros on the others. */
+static mrt_status uniform(mrt_partition *p, double value, mrt_dtype dtype,
+                          const mrt_value *like, mrt_value **out) {
+  mrt_full_options o = { .value = value, .dtype = dtype };
+  mrt_shape_options shape = { .shape = { .count = like->type.rank } };
+  for (int i = 0; i < like->type.rank; i++)
+    shape.shape.at[i] = like->type.dims[i];
+  mrt_origin at = like->origin;
+  MRT_TRY(mrt_partition_put(p, MRT_OP_full, &o, 0, NULL, at, out));
+  return mrt_partition_put(p, MRT_OP_expand, &shape, 1, out, at, out);
+}
+
+/* The value on rank 0, zeros on the others: by the same nodes on all of them,
+ * none of which a rank can do without, so that all meet in the same order. */
 static mrt_status once(mrt_partition *p, mrt_value *v, mrt_value **out) {
-  mrt_full_options zero = { .dtype = v->type.dtype };
-  mrt_shape_options shape = { .shape = { .count = v->type.rank } };
-  if (p->rank == 0) return *out = v, MRT_OK;
-  for (int i = 0; i < v->type.rank; i++) shape.shape.at[i] = v->type.dims[i];
-  MRT_TRY(mrt_partition_put(p, MRT_OP_full, &zero, 0, NULL, v->origin, out));
-  return mrt_partition_put(p, MRT_OP_expand, &shape, 1, out, v->origin, out);
+  mrt_value *in[3] = { NULL, v, NULL };
+  MRT_TRY(uniform(p, p->rank == 0, MRT_bool, v, &in[0]));
+  MRT_TRY(uniform(p, 0, v->type.dtype, v, &in[2]));
+  return mrt_partition_put(p, MRT_OP_where, NULL, 3, in, v->origin, out);
 }
 
 /* What is all of `v` if all of what it shows is there; NULL: it shows nothing

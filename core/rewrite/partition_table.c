@@ -61,6 +61,17 @@ static mrt_value *constant(building *b, double value, const mrt_type *like) {
   return shaped(b, MRT_OP_expand, put(b, MRT_OP_full, &o, 0, NULL), like);
 }
 
+/* A number that depends on the rank: never a uniform constant, which passes might
+ * see through on one rank only (x - 0), whose plan then was another. */
+static mrt_value *of_rank(building *b, int64_t value, const mrt_type *like) {
+  mrt_arange_options o = { (double)value, (double)value + 1, 1, like->dtype };
+  mrt_type one = { .dtype = like->dtype, .rank = like->rank };
+  for (int i = 0; i < one.rank; i++) one.dims[i] = 1;
+  mrt_value *x = put(b, MRT_OP_arange, &o, 0, NULL);
+  if (x) x = shaped(b, MRT_OP_reshape, x, &one);
+  return x ? shaped(b, MRT_OP_expand, x, like) : NULL;
+}
+
 /* x [...] as [..., n]. */
 static mrt_value *along(building *b, mrt_value *x, int64_t n) {
   if (!x) return NULL;
@@ -108,7 +119,7 @@ static own_ids ids_here(building *b, mrt_value *ids, int64_t own) {
   if (!ids) return (own_ids){ 0 };
   const mrt_type *t = &ids->type;
   mrt_value *at = PUT(b, sub, NULL, checked(b, ids, own * p->size),
-                      constant(b, (double)(own * p->rank), t));
+                      of_rank(b, own * p->rank, t));
   mrt_value *zero = constant(b, 0, t);
   mrt_value *inside = PUT(b, logical_and, NULL, PUT(b, ge, NULL, at, zero),
                           PUT(b, lt, NULL, at, constant(b, (double)own, t)));

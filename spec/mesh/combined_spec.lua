@@ -1,0 +1,140 @@
+-- combined_spec.lua -- meshes with all else, drawn at random: losses, bytes
+--
+-- SPDX-License-Identifier: MIT
+
+local ranks = require "support.ranks"
+
+-- Four steps of a small model over a batch of 8 rows.  `o` says the mesh; of one rank it
+-- is nil.  Each rank has taken what its plan says; losses and parameters are told with
+-- six digits, for sums over ranks have another order.
+local code = [[
+  local random_graph = require "support.random_graph"
+  local seed, grid = %d, %s
+  local random = random_graph.generator(seed * 7919 + 1234567)
+  local function pick(list) return list[random(#list)] or nil end
+  local kind = pick { "gpt", "gpt", "llama", "mlp" }
+  local layers, heads, tie = random(2), pick { 2, 4 }, pick { true, false }
+  local dropout, k = pick { 0, 0.1 }, pick { 1, 1, 2 }
+  local sequence, clip = pick { true, false }, pick { false, 0.5 }
+  local optimizer = pick { "adamw", "adamw", "lion", "sgd", "lamb", "muon" }
+  local checkpoint = pick { false, policy.checkpoint.every(1), policy.checkpoint.all() }
+  local budget, compress = pick { false, 0.7 }, pick { false, false, "int8" }
+  local stage = pick { false, 1, 2 }
+
+  local data, shard = grid and grid.data or 1, grid and grid.shard or 1
+  local tensor = grid and grid.tensor or 1
+  collectgarbage() collectgarbage()
+  mrt.seed(seed)
+  local n, batches = data * shard, {}
+  local rows, place = 8 // n, comm.rank // tensor
+  for i = 1, 4 do
+    local whole = kind == "mlp" and mrt.randn(8, 32) or mrt.randint(0, 40, { 8, 9 })
+    local part = whole:slice(1, place * rows + 1, (place + 1) * rows)
+    batches[i] = kind == "mlp" and { mrt.eval(part:slice(2, 1, 16) + 0, part:slice(2, 17, 32) + 0) }
+      or { mrt.eval(part:slice(2, 1, 8) + 0, part:slice(2, 2, 9) + 0) }
+    whole:free()
+  end
+  collectgarbage() collectgarbage()
+  local before = mrt.memory().now
+  mrt.seed(seed)
+  local model = kind == "gpt" and nn.GPT { vocab = 40, context = 8, layers = layers, heads = heads,
+      dim = 32, dropout = dropout, tie = tie }
+    or kind == "llama" and nn.Llama { vocab = 40, context = 8, layers = layers, heads = 4,
+      kv_heads = heads, dim = 32, hidden = 48, tie = tie }
+    or nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 16), nn.Tanh(),
+      nn.Linear(16, 16))
+  local params = model:parameters()
+  local opt = optim[optimizer](params, { lr = optimizer == "sgd" and 0.1 or 1e-3 })
+  local o = { accumulate = k }
+  if grid then
+    o.mesh = grid
+    grid.comm, grid.sequence = comm, sequence
+    o.shard = stage and n > 1 and policy.shard.zero(stage) or nil
+    o.checkpoint, o.compress = checkpoint or nil, compress or nil
+  end
+  local function planned()
+    mrt.seed(seed)
+    local step = mrt.compile(function(x, y)
+      local loss = kind == "mlp" and ((model(x) - y):pow(2)):mean() or model:loss(x, y)
+      opt:step(mrt.grad(loss, params), { clip = clip or nil })
+      return loss
+    end, o)
+    return step, step:plan(table.unpack(batches[1]))
+  end
+  local step, plan = planned()
+  if grid and budget then
+    o.memory = math.floor(plan.peak - (1 - budget) * plan.transient)
+    local ok, other, within = pcall(planned)
+    assert(ok or other.code == "budget", tostring(other))
+    assert(not ok or within.peak <= o.memory)
+    o.memory = nil
+    if ok then step, plan = other, within else step, plan = planned() end
+  end
+  local words = {}
+  for i, batch in ipairs(batches) do
+    local loss = step(table.unpack(batch))
+    words[i] = loss:item()
+    loss:free()
+    if i == 1 then
+      collectgarbage() collectgarbage()
+      mrt.memory { reset = true }
+    end
+  end
+  collectgarbage() collectgarbage()
+  local inputs = plan.inputs
+  for _, x in ipairs(batches[1]) do inputs = inputs - x:nbytes() end
+  local taken = mrt.memory().peak - before - inputs
+  assert(not grid or taken == plan.peak, ("seed %%d, %%s, %%s: %%d bytes taken, %%d planned"):format(seed, kind, optimizer,
+    taken, plan.peak))
+  words = comm:allreduce(words, { op = "mean" })
+  for _, p in ipairs(params) do words[#words + 1] = p:to "f64":abs():sum():item() end
+  for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
+  words[#words + 1] = kind .. " " .. optimizer .. (compress and grid and " compressed" or "")
+  return table.concat(words, " ")
+]]
+
+local grids = { "{ tensor = 2 }", "{ tensor = 4 }", "{ tensor = 2, data = 2 }",
+  "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }" }
+
+local count = os.getenv "MRT_SPEC_LEAN" and 2 or tonumber(os.getenv "MRT_SPEC_GRAPHS") or 8
+local first = tonumber(os.getenv "MRT_SPEC_SEED") or 1
+
+local function size_of(grid)
+  local n = 1
+  for k in grid:gmatch "= (%d+)" do n = n * k end
+  return n
+end
+
+-- Muon orthogonalises, Lion takes signs of what is near 0: rounding shows sooner, and of
+-- what is kept compressed more than rounding.  Then losses are compared, not weights.
+local function tolerance(text)
+  local rough = text:find "compressed" or text:find "muon" or text:find "lion"
+  return text:find "compressed" and 0.05 or rough and 2e-3 or 2e-5, rough and 4 or math.huge
+end
+
+local function compare(wanted, got, about)
+  local numbers = {}
+  for w in wanted:gmatch "%S+" do numbers[#numbers + 1] = tonumber(w) end
+  local loose, last = tolerance(got)
+  local at = 0
+  for w in got:gmatch "%S+" do
+    local x = tonumber(w)
+    at = at + 1
+    if x and numbers[at] and at <= last then
+      assert(math.abs(x - numbers[at]) <= loose * math.max(1, math.abs(numbers[at])),
+        ("%s: number %d is %s, %s wanted (%s)"):format(about, at, w, numbers[at], got:match "%a.*$"))
+    end
+  end
+  assert(at >= #numbers)
+end
+
+describe("meshes with all techniques", function()
+  it("train as one rank does, and take what was planned", function()
+    for seed = first, first + count - 1 do
+      local grid = grids[1 + seed % #grids]
+      local wanted = ranks.alike(1, code:format(seed, "nil"))
+      local got = ranks.alike(size_of(grid), code:format(seed, grid))
+      compare(wanted, got, ("seed %d, mesh %s"):format(seed, grid))
+    end
+  end)
+end)

@@ -1,0 +1,136 @@
+-- mesh_spec.lua -- the option `mesh`: what it refuses, what it cuts, what moves
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local ranks = require "support.ranks"
+
+local function refused(options, wanted)
+  local ok, problem = pcall(mrt.compile, function(x) return x end, { mesh = options })
+  assert.is_false(ok)
+  assert(problem.message:find(wanted, 1, true), problem.message)
+end
+
+local head = [[
+  mrt.seed(3)
+  local model = nn.GPT { vocab = 64, dim = 32, layers = 1, heads = 4, context = 8 }
+  local params = model:parameters()
+  local opt = optim.adamw(params, { lr = 1e-2 })
+  local function compiled(mesh, o)
+    mesh.comm = comm
+    o = o or {}
+    o.mesh = mesh
+    return mrt.compile(function(x, y)
+      local loss = model:loss(x, y)
+      opt:step(mrt.grad(loss, params))
+      return loss
+    end, o)
+  end
+  local x = mrt.randint(0, 63, { 4, 8 })
+]]
+
+describe("a mesh", function()
+  it("refuses what is no mesh", function()
+    refused(2, "a table wanted")
+    refused({ tensors = 2 }, "there is no dimension 'tensors'; there is tensor")
+    refused({ tensor = 0 }, "tensor = 0, a count of ranks wanted")
+    refused({ data = "two" }, "data = \"two\", a count of ranks wanted")
+    refused({ tensor = 1 << 30, data = 4 }, "too many ranks")
+    refused({ tensor = 2, sequence = 1 }, "sequence: a boolean wanted")
+  end)
+
+  it("refuses other ranks than it has", function()
+    local step = mrt.compile(function(x) return x + 1 end, { mesh = { tensor = 3 } })
+    local ok, problem = pcall(step, mrt.ones(2))
+    assert.is_false(ok)
+    assert(problem.message:find("mesh { tensor = 3 } is of 3 ranks, there is 1", 1, true),
+      problem.message)
+  end)
+
+  it("reads a word", function()
+    local mesh = require "mrt.mesh"
+    assert.same({ tensor = 8, data = 2 }, mesh.parse "tensor=8,data=2")
+    for word, wanted in pairs { ["tensor"] = "'tensor', tensor=8,data=2 wanted",
+      ["tensor=8,"] = "wanted", ["cube=2"] = "no dimension 'cube'", ["data=0"] = "data = 0" } do
+      local given, problem = mesh.parse(word)
+      assert.is_nil(given)
+      assert(problem:find(wanted, 1, true), problem)
+    end
+  end)
+
+  it("gives each rank its share of the weights that are large, and takes what it says", function()
+    local code = head .. [[
+      local step = compiled { tensor = 4 }
+      local plan = step:plan(x, x)
+      local whole, state = 0, 0
+      for _, p in ipairs(params) do whole = whole + p:nbytes() end
+      local loss = step(x, x):item()
+      return ("%d %d %.6f"):format(plan.persistent, 3 * whole, loss)
+    ]]
+    local persistent, whole = ranks.alike(4, code):match "(%d+) (%d+)"
+    -- what is not cut: norms, positions, biases that are added to sums
+    assert(tonumber(persistent) < 0.32 * tonumber(whole), persistent .. " of " .. whole)
+  end)
+
+  it("moves what Megatron's formula says", function()
+    local code = head .. [[
+      local step = compiled { tensor = 2 }
+      local plan = step:plan(x, x)
+      step(x, x)
+      return ("%d"):format(plan.wire)
+    ]]
+    local wire = ranks.alike(2, code)
+    -- a layer gathers its tokens, and takes sums of them in pieces, twice forward and
+    -- twice backward, and half of each goes to the other rank; then gradients of what is
+    -- not cut, the embedding and the loss
+    local tokens = 4 * 8 * 32 * 4 / 2
+    assert(tonumber(wire) >= 8 * tokens and tonumber(wire) < 16 * tokens, wire .. " of " .. tokens)
+  end)
+
+  it("cuts as a function says, or not at all", function()
+    local code = head .. [[
+      local function persistent(cut)
+        local step = compiled { tensor = 2, cut = cut }
+        return step:plan(x, x).persistent
+      end
+      local none = persistent(function() return false end)
+      local ok, problem = pcall(persistent, function(p) return p.dim + 1 end)
+      return none .. " " .. tostring(problem):match "cut answered[^\n]*"
+    ]]
+    local text = ranks.alike(2, code)
+    assert(text:find("one of its dimensions wanted", 1, true), text)
+  end)
+
+  it("reads weights whole from outside, and takes what is assigned", function()
+    local code = head .. [[
+      local step = compiled { tensor = 2 }
+      step(x, x)
+      local w = model.blocks[1].mlp.fc.weight
+      local sum = w:sum():item()
+      w:assign(mrt.ones(w:size()))
+      local ones = w:sum():item()
+      local function evaluate(a) return model:loss(a, a) end
+      local plain = mrt.compile(evaluate)(x):item()
+      return ("%.5f %d %.5f %.5f"):format(sum, ones, plain, evaluate(x):item())
+    ]]
+    local sum, ones, compiled, plain = ranks.alike(2, code):match "(%S+) (%S+) (%S+) (%S+)"
+    assert.equal(tostring(32 * 128), ones)
+    assert.equal(plain, compiled)
+    assert(tonumber(sum))
+  end)
+
+  it("ends with an error on all ranks where a token is none", function()
+    local code = head .. [[
+      local step = compiled { tensor = 2 }
+      step(x, x)
+      local bad = x + 64
+      local ok, problem = pcall(step, bad, x)
+      return tostring(ok) .. " " .. tostring(problem):match "[^\n]*"
+    ]]
+    local results = ranks.run(2, code)
+    for rank = 1, 2 do
+      assert(results[rank]:find "^false", results[rank])
+      assert(results[rank]:find "embedding.*0 to 63 wanted", results[rank])
+    end
+  end)
+end)
