@@ -84,8 +84,8 @@ local code = [[
   local inputs = plan.inputs
   for _, x in ipairs(batches[1]) do inputs = inputs - x:nbytes() end
   local taken = mrt.memory().peak - before - inputs
-  assert(not grid or taken == plan.peak, ("seed %%d, %%s, %%s: %%d bytes taken, %%d planned"):format(seed, kind, optimizer,
-    taken, plan.peak))
+  assert(not grid or taken == plan.peak, ("seed %%d, %%s, %%s: %%d bytes taken, %%d planned")
+    :format(seed, kind, optimizer, taken, plan.peak))
   words = comm:allreduce(words, { op = "mean" })
   for _, p in ipairs(params) do words[#words + 1] = p:to "f64":abs():sum():item() end
   for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
