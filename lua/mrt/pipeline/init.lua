@@ -1,0 +1,23 @@
+--- mrt.pipeline -- stages one behind the other, and the schedules of their work
+---
+---     local order = mrt.pipeline.check(mrt.pipeline.one_f_one_b, 4, 8)
+---     local sim = mrt.pipeline.simulate(order)
+---     print(mrt.pipeline.text(sim))
+---     print(sim.bubble, sim.in_flight[1])
+---
+--- SPDX-License-Identifier: MIT
+
+local check = require "mrt.pipeline.check"
+local core = require "mrt.core"
+local picture = require "mrt.pipeline.picture"
+local schedule = require "mrt.pipeline.schedule"
+
+---@class mrt.pipeline
+local pipeline = { gpipe = schedule.gpipe, one_f_one_b = schedule.one_f_one_b,
+  interleaved = schedule.interleaved, zero_bubble = schedule.zero_bubble,
+  check = check.order, simulate = require "mrt.pipeline.simulate",
+  svg = picture.svg, text = picture.text }
+
+for name, f in pairs(pipeline) do pipeline[name] = core.front(f, nil, name) end
+
+return pipeline
