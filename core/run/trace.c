@@ -163,19 +163,22 @@ MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
 }
 
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
-                                     mrt_tensor *variable) {
+                                     mrt_tensor *leaf) {
   MRT_TRY(want_trace(ctx));
   mrt_trace *trace = ctx->trace;
-  if (!variable->variable || !mrt_type_equal(&t->type, &variable->type) ||
-      t->storage || t->variable || t->input)
+  if (t->instead && !leaf) return t->instead = NULL, MRT_OK;
+  if (!leaf || (!leaf->variable && !leaf->input) ||
+      !mrt_type_equal(&t->type, &leaf->type) || t->storage || t->variable ||
+      t->input)
     return mrt_fail(&ctx->error, MRT_EVALUE, "%s instead of %s",
-                    mrt_show(&variable->type).s, mrt_show(&t->type).s);
+                    leaf ? mrt_show(&leaf->type).s : "nothing",
+                    mrt_show(&t->type).s);
   if (!MRT_PUSH_ROOM(&trace->arena, trace->replaced, trace->replaced_count,
                      trace->replaced_room))
     return mrt_nomem(&ctx->error);
   mrt_hold(t);
   trace->replaced[trace->replaced_count++] = t;
-  t->instead = variable;
+  t->instead = leaf;
   return MRT_OK;
 }
 

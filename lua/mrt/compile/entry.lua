@@ -41,7 +41,8 @@ local function plan_one(self, now, group, k, tensors, n, ...)
   now.rows = batch and batch:dim() > 0 and batch:size(1) or 1
   if k > 1 then
     local args = table.pack(...)
-    return accumulate.trace(self, now, function(new_input)
+    local how = self.options.pipeline and require "mrt.pipeline.step" or accumulate
+    return how.trace(self, now, function(new_input)
       return once(self, now, new_input, n, table.unpack(args, 1, n))
     end, k, tensors)
   end

@@ -148,7 +148,8 @@ end
 -- run without the plan it has now.
 local function run_counted(self, entry, inputs)
   local run = runs.count(entry.group)
-  local outputs = entry.parts and accumulate.run(entry, inputs, run)
+  local outputs = entry.run and entry.run(inputs, run)
+    or entry.parts and accumulate.run(entry, inputs, run)
     or entry.core:run_part(inputs, 0, 0, run)
   self.steps = self.steps + 1
   return restore_all(entry, table.unpack(outputs))

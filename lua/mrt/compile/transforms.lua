@@ -24,11 +24,15 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --                   makes the updates that waited, which sharding must still see.
 --   gradient noise scale  outside sharding, where gradients are those of all ranks;
 --                   sharding shows it those of this rank, scaled alike.
+--   pipeline        outside sharding, which is about this stage's parameters: others are
+--                   not updated here, and norms are added up over the stages.
 --   sharding        outside accumulation: a bucket's gradient is that of the whole
 --                   batch, reduced once or, where that may be, added up of what each
 --                   micro-batch was reduced to.
 --   accumulation    innermost of those that change gradients: it compares what the
 --                   core computes for a micro-batch and for all of it.
+--   cut             of a pipeline: inside accumulation, where a micro-batch's gradient is
+--                   taken, it takes those of what stages hand on too.
 --   fp8 scaling     changes no gradient.  It reads what the planner has found, and
 --                   assigns scales as it finishes, which loss scaling gates.
 --   narrow weights  finishes last, when all updates are known: if some are of f32
@@ -36,8 +40,8 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --
 -- A user's own are outside all of these: they see gradients as the function does, and
 -- what they assign as they finish is seen by all.
-local order = { "loss scaling", "gradient noise scale", "sharding", "accumulation",
-  "fp8 scaling", "narrow weights" }
+local order = { "loss scaling", "gradient noise scale", "pipeline", "sharding", "accumulation",
+  "cut", "fp8 scaling", "narrow weights" }
 
 -- ---- a user's ----------------------------------------------------------------
 
@@ -172,7 +176,9 @@ function transforms.new(options)
   by_name["loss scaling"] = asked("mrt.compile.loss_scale", options.loss_scale)
   by_name["gradient noise scale"] = asked("mrt.compile.gradient_noise", options.noise)
   by_name["sharding"] = shard.new(options.shard)
+  by_name["pipeline"] = asked("mrt.pipeline.stages", options.pipeline)
   by_name["accumulation"] = accumulate.transform
+  by_name["cut"] = by_name["pipeline"] and by_name["pipeline"].cut
   by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed)
   by_name["narrow weights"] = param_dtype.new(options.weights)
   for _, name in ipairs(order) do

@@ -1,0 +1,198 @@
+--- stages.lua -- transforms: a stage takes gradients at its ends, and updates what is its own
+---
+--- `cut` lies inside accumulation: where a micro-batch's gradient is taken, it cuts the
+--- loss into parts and takes the gradients of what they hand on, too.  The other lies
+--- outside: gradients of parameters of other stages are stand-ins that nobody may read, this
+--- rank does not update these parameters, and norms are sums over the stages.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local cut = require "mrt.pipeline.cut"
+local phases = require "mrt.pipeline.phases"
+
+local op = core.op
+
+local stages = {}
+
+local weak = { __mode = "k" }
+local stand_ins = setmetatable({}, weak) -- by gradient of another stage's parameter
+
+local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
+
+-- ---- where a micro-batch's gradient is taken ---------------------------------
+
+---@class mrt.PipelineTransform: mrt.Transform
+---@field settings mrt.PipelineSettings
+local Cut = { name = "cut" }
+Cut.__index = Cut
+
+local function check_loss(section, ys, o)
+  if section.pipeline then refuse "the function takes gradients twice (mrt.grad), once wanted" end
+  if #ys ~= 1 or o.grad_outputs then refuse "the gradient of one loss wanted" end
+  if o.denominator then refuse "mrt.grad with a denominator is not there yet" end
+end
+
+function Cut:grad(next, ys, xs, o)
+  local parts, settings = self.trace.parts, self.settings
+  if not parts or parts.now == parts.whole then return next(ys, xs, o) end
+  check_loss(parts.now, ys, o)
+  local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v)
+  local all = table.move(xs, 1, #xs, 1, {})
+  for part, node in ipairs(made.ends) do all[#xs + part] = node.x end
+  local dx, dys = next(ys, all, o), {}
+  for part in ipairs(made.ends) do
+    dys[part], dx[#xs + part] = dx[#xs + part], nil
+    if not dys[part] then refuse("part %d of the layers has no gradient", part + 1) end
+  end
+  parts.now.pipeline = { graph = phases.graph(made, dys, dx), of = {} }
+  for i, x in ipairs(xs) do
+    parts.now.pipeline.of[i] = made.parts_of[core.id(core.current(x))] or { 1 }
+  end
+  return dx
+end
+
+-- ---- what is made of gradients -----------------------------------------------------------
+
+---@class mrt.StageTransform: mrt.PipelineTransform
+---@field cut mrt.PipelineTransform
+---@field holders table<mrt.Tensor, integer[]>  in a trace: the stages of each parameter
+---@field lowest table<mrt.Tensor, boolean>     ditto, by gradient: this stage is the lowest
+local Stages = { name = "pipeline" }
+Stages.__index = Stages
+
+--- Make the transforms of a compiled function from its option `pipeline`.
+---@param settings mrt.PipelineSettings
+---@return mrt.StageTransform
+function stages.new(settings)
+  return setmetatable({ settings = settings, cut = setmetatable({ settings = settings }, Cut) },
+    Stages)
+end
+
+function Stages:prepare(k)
+  if k < 2 then refuse("%d micro-batch, 2 or more wanted", k) end
+  self.settings:order(k)
+end
+
+function Stages:begin(trace)
+  self.holders, self.lowest = {}, setmetatable({}, weak)
+  trace.stages = self
+end
+
+local function stages_of(settings, parts)
+  local seen, out = {}, {}
+  for _, part in ipairs(parts) do
+    local s = settings:home(part)
+    if not seen[s] then seen[s], out[#out + 1] = true, s end
+  end
+  table.sort(out)
+  return out
+end
+
+-- A gradient that only looks like one.  Whoever reads it reads a variable by which that
+-- is seen.
+local function stand_in(self, p)
+  local zeros = op.reshape(op.full { shape = p:get_shape(), value = 0, dtype = p:get_dtype() },
+    p:get_shape())
+  local mark = core.variable(op.full { shape = p:get_shape(), value = 0, dtype = p:get_dtype() })
+  core.trace_replace(zeros, mark)
+  stand_ins[zeros] = true
+  self.marks = self.marks or {}
+  self.marks[core.id(mark)] = { name = p:get_name() or p:type(), variable = mark }
+  return zeros
+end
+
+--- Of another stage's parameters, stand-ins.
+function Stages:grad(next, ys, xs, o)
+  local dx = next(ys, xs, o)
+  local of, own = self.trace.parts.sections[1].pipeline.of, self.settings.stage
+  for i, x in ipairs(xs) do
+    local list = stages_of(self.settings, of[i])
+    local here = false
+    for _, s in ipairs(list) do here = here or s == own end
+    self.holders[x] = list
+    if here then self.lowest[dx[i]] = list[1] == own else dx[i] = stand_in(self, x) end
+  end
+  return dx
+end
+
+function Stages:map(next, grads, f)
+  local out = {}
+  for i, g in ipairs(grads) do
+    out[i] = stand_ins[g] and g or next({ g }, f)[1]
+    self.lowest[out[i]] = self.lowest[g]
+  end
+  return out
+end
+
+-- The sum of the squares of gradients of this stage, f64.
+local function own_squares(grads)
+  local by_dtype, sum = {}, op.full { shape = {}, value = 0, dtype = "f64" }
+  for _, g in ipairs(grads) do
+    local dtype = g:get_dtype()
+    if not by_dtype[dtype] then by_dtype[dtype] = {} table.insert(by_dtype, dtype) end
+    table.insert(by_dtype[dtype], g)
+  end
+  for _, dtype in ipairs(by_dtype) do
+    local norm = op.cast(op.global_norm(by_dtype[dtype]), "f64")
+    sum = op.add(sum, op.mul(norm, norm))
+  end
+  return sum
+end
+
+--- Each stage's, added up; of a parameter that several have, the lowest counts it.
+function Stages:squares(next, grads)
+  local own, ours = {}, false
+  for _, g in ipairs(grads) do
+    ours = ours or stand_ins[g] or self.lowest[g] ~= nil
+    if self.lowest[g] then own[#own + 1] = g end
+  end
+  if not ours then return next(grads) end
+  return op.allreduce(own_squares(own), { comm = self.settings.comm.number, op = "sum" })
+end
+
+-- Whether a parameter is another stage's.
+local function is_foreign(self, p)
+  local list = self.holders[p]
+  for _, s in ipairs(list or {}) do
+    if s == self.settings.stage then return false end
+  end
+  return list ~= nil
+end
+
+function Stages:assign(next, variable, value, when)
+  if is_foreign(self, variable) then return variable end
+  return next(variable, value, when)
+end
+
+--- Parameters of other stages are not updated.
+function Stages:units(next, optimizer, params, grads)
+  local units = {}
+  for k, p in ipairs(params) do
+    if not is_foreign(self, p) then
+      local unit = next(optimizer, { p }, { grads[k] })[1]
+      unit.index = k
+      units[#units + 1] = unit
+    end
+  end
+  return units
+end
+
+--- Raise if the plan of what runs once reads what other stages have.
+---@param read table<integer, boolean>  ids of the variables that it reads
+function Stages:check_final(read)
+  for id, mark in pairs(self.marks or {}) do
+    if read[id] then
+      refuse("stage %d reads the gradient of '%s', which another stage has; clipping and "
+        .. "optimizers know what to do without it", self.settings.stage, mark.name)
+    end
+  end
+  for p in pairs(self.holders) do
+    if read[core.id(p)] and is_foreign(self, p) then
+      refuse("stage %d reads parameter '%s' behind the gradients, which stage %d has",
+        self.settings.stage, p:get_name() or p:type(), self.holders[p][1])
+    end
+  end
+end
+
+return stages

@@ -1,0 +1,307 @@
+--- step.lua -- a step in stages: traced, planned and run
+---
+--- All ranks trace the whole function, over a micro-batch and over the batch, as
+--- accumulation does, and cut it alike.  Each makes the plans of its own parts: of F, B and
+--- W, which are run for each micro-batch, and what runs once, with this stage's parameters.
+--- Whatever goes from one plan to another is an output of the one and an input of the other.
+---
+--- SPDX-License-Identifier: MIT
+
+local accumulate = require "mrt.accumulate"
+local core = require "mrt.core"
+local hold = require "mrt.pipeline.hold"
+local phases = require "mrt.pipeline.phases"
+local program = require "mrt.pipeline.program"
+local run = require "mrt.pipeline.run"
+local with = require "mrt.util.options".with
+
+local op = core.op
+
+local step = {}
+
+local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
+
+-- ---- what is added up, by whom ---------------------------------------------------
+
+---@class mrt.PipelineSum
+---@field job table          of accumulation
+---@field values table<integer, mrt.Tensor>  by part: what it adds
+---@field into table<integer, mrt.Tensor>  by part of this stage: what it adds it up in
+---@field gradient boolean
+---@field stages integer[]   that have a summand
+
+local function stages_of(settings, values)
+  local seen, out = {}, {}
+  for part in pairs(values) do
+    local s = settings:home(part)
+    if not seen[s] then seen[s], out[#out + 1] = true, s end
+  end
+  table.sort(out)
+  return out
+end
+
+-- What each part of this stage adds up in: the first in the accumulator, others beside it.
+local function places_of(settings, job, values)
+  local parts, into = {}, {}
+  for part in pairs(values) do
+    if settings:home(part) == settings.stage then parts[#parts + 1] = part end
+  end
+  table.sort(parts)
+  for i, part in ipairs(parts) do
+    into[part] = i == 1 and job.into or core.variable(op.full { shape = job.into:get_shape(),
+      value = 0, dtype = job.into:get_dtype() })
+  end
+  return into
+end
+
+local function sums_of(state, settings)
+  local graph, list = state.sections[1].pipeline.graph, {}
+  for i, job in ipairs(state.jobs) do
+    local values, gradient = phases.values(graph, job.values[1])
+    list[i] = { job = job, values = values, gradient = gradient,
+      stages = stages_of(settings, values), into = places_of(settings, job, values) }
+  end
+  return list
+end
+
+-- ---- plans of a part -------------------------------------------------------------
+
+local Maker = {}
+Maker.__index = Maker
+
+-- A plan that reads `reads` = {name, tensor}s as inputs, returns `makes`, and adds up.
+function Maker:plan(reads, makes, adds)
+  local traced = self.state.sections[1].traced
+  core.trace_section(0)
+  local phase = { reads = {}, makes = {}, bytes = {} }
+  for i, r in ipairs(reads) do
+    phase.reads[i] = r[1]
+    core.trace_replace(r[2], core.trace_input(r[2]))
+  end
+  local outputs = {}
+  for i, r in ipairs(makes) do
+    phase.makes[i], outputs[i] = r[1], r[2]
+    phase.bytes[r[1]] = hold.allocated(r[2])
+  end
+  for _, add in ipairs(adds) do
+    core.update("accumulate", { add.into, add.x },
+      { scale = add.job.scales[1], largest = add.job.largest })
+  end
+  phase.plan = core.trace_plan(#traced.inputs + #traced.runtime + #reads, outputs, self.options,
+    self.space, self.state.batches[1])
+  for _, r in ipairs(reads) do core.trace_replace(r[2]) end
+  return phase
+end
+
+-- What a part adds up: totals, in F; or gradients.
+function Maker:adds(part, gradient)
+  local out = {}
+  for _, sum in ipairs(self.sums) do
+    local x = sum.values[part]
+    if x and sum.gradient == gradient and (not gradient or self.wanted[core.id(sum.job.into)]) then
+      out[#out + 1] = { job = sum.job, x = x, into = sum.into[part] }
+    end
+  end
+  return out
+end
+
+local function roots_of(adds, x)
+  local roots = { x }
+  for _, add in ipairs(adds) do roots[#roots + 1] = add.x end
+  return roots
+end
+
+-- Names of what is read, and the tensors; `names` has those of what F makes.
+function Maker:reads(part, needs, names)
+  local graph, out = self.graph, {}
+  if needs.input then out[1] = { "in", graph.ends[part - 1].x } end
+  for _, x in ipairs(needs.saved) do out[#out + 1] = { names[core.id(x)], x } end
+  for _, x in ipairs(needs.passed) do out[#out + 1] = { names[core.id(x)], x } end
+  if needs.dy then out[#out + 1] = { "dy", graph.dys[part] } end
+  return out
+end
+
+-- Values as outputs: {name, tensor}s, and the names by id.
+local function name_all(list, letter, names, out)
+  for _, x in ipairs(list) do
+    local id = core.id(x)
+    if not names[id] then
+      names[id] = letter .. #out + 1
+      out[#out + 1] = { names[id], x }
+    end
+  end
+  return out
+end
+
+local function joined(a, b)
+  local out = table.move(a, 1, #a, 1, {})
+  return table.move(b, 1, #b, #out + 1, out)
+end
+
+-- B alone, or B and W: what they need, from what they are to make.
+function Maker:backward_needs(part, adds)
+  local graph, again = self.graph, { again = self.settings.again }
+  local dx = graph.dys[part - 1]
+  if not self.order.split or not dx then
+    return phases.needs(graph, part, roots_of(adds, dx), again)
+  end
+  local b, made = phases.needs(graph, part, { dx }, again)
+  return b, phases.needs(graph, part, roots_of(adds),
+    { again = self.settings.again, before = made })
+end
+
+--- The plans of a part.
+function Maker:part(part)
+  local graph, q = self.graph, self.graph.q
+  local adds, totals = self:adds(part, true), self:adds(part, false)
+  local b, w = self:backward_needs(part, adds)
+  local split = self.order.split and part > 1
+  w = split and w or nil
+  local out, names = {}, {}
+  if part < q then
+    names[core.id(graph.ends[part].x)] = "out"
+    out[1] = { "out", graph.ends[part].x }
+  end
+  name_all(w and joined(b.saved, w.saved) or b.saved, "s", names, out)
+  local came = part > 1 and { { "in", graph.ends[part - 1].x } } or {}
+  local made = { part = part, F = self:plan(came, out, totals) }
+  local back = part > 1 and { { "dx", graph.dys[part - 1] } } or {}
+  if w then name_all(w.passed, "p", names, back) end
+  made.B = self:plan(self:reads(part, b, names), back, w and {} or adds)
+  made.W = w and self:plan(self:reads(part, w, names), {}, adds) or nil
+  hold.count(made, q)
+  return made
+end
+
+-- ---- what runs once --------------------------------------------------------------
+
+local function plan_add(maker, into)
+  core.trace_section()
+  core.update("accumulate", { into, core.trace_input(into) }, { scale = 1 })
+  return core.trace_plan(1, {}, maker.options, maker.space)
+end
+
+-- Plans that add to an accumulator, or write it, what another stage sends.
+local function plan_tied(maker, sum)
+  local into, plans = sum.job.into, { into = sum.job.into, stages = sum.stages }
+  plans.add = plan_add(maker, into)
+  core.trace_section()
+  core.assign(into, core.trace_input(into))
+  plans.write = core.trace_plan(1, {}, maker.options, maker.space)
+  plans.bytes = hold.allocated(into)
+  return plans
+end
+
+local function has(list, s)
+  for _, x in ipairs(list) do if x == s then return true end end
+  return false
+end
+
+local function plan_shared(maker, entry)
+  entry.tied, entry.totals, entry.beside = {}, {}, {}
+  for _, sum in ipairs(maker.sums) do
+    for _, x in pairs(maker.wanted[core.id(sum.job.into)] and sum.into or {}) do
+      if x ~= sum.job.into then
+        entry.accumulators[core.id(x)] = true
+        table.insert(entry.beside, { plan = plan_add(maker, sum.job.into), from = x })
+      end
+    end
+    if not sum.gradient then
+      table.insert(entry.totals, { into = sum.job.into, root = sum.stages[1] - 1 })
+    elseif #sum.stages > 1 and has(sum.stages, maker.settings.stage) then
+      table.insert(entry.tied, plan_tied(maker, sum))
+    end
+  end
+end
+
+local function first_rows(events, size)
+  local out = {}
+  for _, e in ipairs(events) do
+    local key = e.does .. e.part
+    out[key] = out[key] or (e.micro - 1) * size
+  end
+  return out
+end
+
+-- What messages bring.
+local function arrivals(maker, parts)
+  local came = {}
+  for part in pairs(parts) do
+    for name, x in pairs { ["in"] = maker.graph.ends[part - 1], dy = maker.graph.ends[part] } do
+      came[hold.slot(part, 0, name)] = { bytes = hold.allocated(x.x), shape = x.x:get_shape(),
+        dtype = x.x:get_dtype() }
+    end
+  end
+  return came
+end
+
+local function check_alike(state, m)
+  if #state.sizes > 1 or state.count ~= m then
+    refuse("a batch of %d rows in %d micro-batches, a multiple of %d wanted", state.rows, m, m)
+  end
+  if not state.sections[1].pipeline then refuse "the function takes no gradient (mrt.grad)" end
+end
+
+local function plan_all(self, state, trace)
+  local settings, m = self.options.pipeline, state.count
+  local entry, final, rows = accumulate.begin(self, state)
+  if #rows[1] > 0 then
+    refuse "a result has a row for each row of the batch; numbers of the whole batch wanted"
+  end
+  local plain = with(self.options, "pipeline", nil)
+  local wanted = accumulate.plan_final(self, state, entry, final, plain)
+  trace.stages:check_final(wanted)
+  local order = settings:order(m)
+  local maker = setmetatable({ state = state, settings = settings, order = order,
+    graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
+    options = plain, space = self.space }, Maker)
+  entry.settings, entry.order, entry.stages = settings, order, {}
+  for part = settings.stage, maker.graph.q, settings.p do
+    entry.stages[part] = maker:part(part)
+  end
+  plan_shared(maker, entry)
+  entry.events = program.of(order, settings.stage)
+  entry.first_rows = first_rows(entry.events, entry.size)
+  entry.came = arrivals(maker, entry.stages)
+  entry.held, entry.left = hold.bytes(settings.stage, entry.stages, entry.events, entry.came)
+  return entry
+end
+
+local function append_plans(entry)
+  local list, runs = {}, {}
+  for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
+    for _, kind in ipairs { "F", "B", "W" } do
+      local phase = entry.stages[part][kind]
+      if phase then list[#list + 1], runs[#runs + 1] = phase.plan, entry.count end
+    end
+  end
+  for _, sum in ipairs(entry.beside) do list[#list + 1], runs[#runs + 1] = sum.plan, 1 end
+  for _, t in ipairs(entry.tied) do
+    local lowest = t.stages[1] == entry.settings.stage
+    list[#list + 1], runs[#runs + 1] = t.add, lowest and #t.stages - 1 or 0
+    list[#list + 1], runs[#runs + 1] = t.write, lowest and 0 or 1
+  end
+  list[#list + 1], runs[#runs + 1] = entry.core, 1
+  return list, runs
+end
+
+--- Inside a trace: trace the function over a micro-batch and over the batch, and plan what
+--- this stage does of it.
+---@param self mrt.Compiled
+---@param trace mrt.Trace
+---@param once fun(input: fun(like: mrt.Tensor): mrt.Tensor): table  calls the function
+---@param m integer  micro-batches
+---@param tensors mrt.Tensor[]
+---@return table entry
+function step.trace(self, trace, once, m, tensors)
+  local state = accumulate.record(self, trace, once, m, tensors)
+  local start = os.clock()
+  check_alike(state, m)
+  local entry = plan_all(self, state, trace)
+  entry.parts, entry.plans, entry.runs = {}, append_plans(entry)
+  entry.planning_us = (os.clock() - start) * 1e6
+  entry.run = function(inputs, number) return run.step(entry, inputs, number) end
+  return entry
+end
+
+return step
