@@ -167,11 +167,13 @@ local function allocated(tensors, factor)
   return bytes
 end
 
--- Of the caller's tensors, and of the numbers that each plan reads anew.
-local function input_bytes(state)
+--- Bytes of the caller's tensors, and of the numbers that each plan reads anew.
+---@param state table
+---@param plans integer  that do
+---@return integer
+function accumulate.input_bytes(state, plans)
   local traced = state.whole.traced
-  return allocated(traced.inputs, 1)
-    + (#state.sizes + 1) * #traced.runtime * core.info().alignment
+  return allocated(traced.inputs, 1) + plans * #traced.runtime * core.info().alignment
 end
 
 -- Where each output comes from, and what the plans return.
@@ -315,7 +317,7 @@ function accumulate.begin(self, state)
   return { runtime = traced.runtime, results = traced.results,
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,
     accumulators = {}, gathered = {}, whole = {}, parts = {},
-    input_bytes = input_bytes(state),
+    input_bytes = accumulate.input_bytes(state, #state.sizes + 1),
     row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }, final, rows
 end
 

@@ -14,6 +14,9 @@ local op = core.op
 
 local run = {}
 
+-- What it returns would keep what it was given.
+local function send(comm, x, to) op.send(x, { to = to - 1, comm = comm }):free() end
+
 local function backend(entry, inputs, number)
   local comm, back = entry.settings.comm.number, {}
   function back.run(phase, e, given)
@@ -24,7 +27,7 @@ local function backend(entry, inputs, number)
     for i, x in ipairs(made) do made[i] = { x = x, users = 1 } end
     return made
   end
-  function back.send(block, to) op.send(block.x, { to = to - 1, comm = comm }) end
+  function back.send(block, to) send(comm, block.x, to) end
   function back.recv(part, name, from)
     local like = entry.came[hold.slot(part, 0, name)]
     return { users = 1, x = op.recv { from = from - 1, shape = like.shape, dtype = like.dtype,
@@ -40,8 +43,6 @@ local function backend(entry, inputs, number)
   end
   return back
 end
-
-local function send(comm, x, to) op.send(x, { to = to - 1, comm = comm }) end
 
 local function recv(comm, like, from)
   return op.recv { from = from - 1, shape = like:get_shape(), dtype = like:get_dtype(),

@@ -267,7 +267,8 @@ local function plan_all(self, state, trace)
   return entry
 end
 
-local function append_plans(entry)
+-- All plans in the order in which they first run, and how often each does.
+local function list_plans(entry, state)
   local list, runs = {}, {}
   for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
     for _, kind in ipairs { "F", "B", "W" } do
@@ -275,6 +276,7 @@ local function append_plans(entry)
       if phase then list[#list + 1], runs[#runs + 1] = phase.plan, entry.count end
     end
   end
+  entry.input_bytes = accumulate.input_bytes(state, #list + 1)
   for _, sum in ipairs(entry.beside) do list[#list + 1], runs[#runs + 1] = sum.plan, 1 end
   for _, t in ipairs(entry.tied) do
     local lowest = t.stages[1] == entry.settings.stage
@@ -298,7 +300,7 @@ function step.trace(self, trace, once, m, tensors)
   local start = os.clock()
   check_alike(state, m)
   local entry = plan_all(self, state, trace)
-  entry.parts, entry.plans, entry.runs = {}, append_plans(entry)
+  entry.parts, entry.plans, entry.runs = {}, list_plans(entry, state)
   entry.planning_us = (os.clock() - start) * 1e6
   entry.run = function(inputs, number) return run.step(entry, inputs, number) end
   return entry
