@@ -113,29 +113,32 @@ local function thin_out(all)
   return out
 end
 
--- The places that cut `all` into q parts whose largest has the least work: by how many
--- parts, up to which place.
-local function balance(all, q)
-  local start = { work = 0, params = 0 }
-  local best, from = { [0] = {} }, {}
-  local function part(i, k)
-    local before, here = i == 0 and start or all[i], all[k]
-    return here.params > before.params and here.work - before.work
-  end
-  for n = 1, q do
-    best[n], from[n] = {}, {}
-    for k = n, #all do
-      for i = n - 1, n == 1 and 0 or k - 1 do
-        local before = n == 1 and 0 or best[n - 1][i]
-        local own = before and part(i, k)
-        local most = own and math.max(before, own)
-        if most and (not best[n][k] or most < best[n][k]) then
-          best[n][k], from[n][k] = most, i
-        end
-      end
+-- The most work of any part if the n-th ends at place k and those before end best; where
+-- the one before ends.  `best` has the same of n - 1 parts.
+local function end_at(all, best, n, k)
+  local most, from
+  for i = n - 1, n == 1 and 0 or k - 1 do
+    local before, here = all[i], all[k]
+    local ahead = best[i]
+    if ahead and here.params > before.params then
+      local own = math.max(ahead, here.work - before.work)
+      if not most or own < most then most, from = own, i end
     end
   end
-  if not best[q][#all] then return nil end
+  return most, from
+end
+
+-- The places that cut `all`, which begins at 0, into q parts whose largest has the least
+-- work.
+local function balance(all, q)
+  local best, from = { [0] = 0 }, {}
+  for n = 1, q do
+    local next_best = {}
+    from[n] = {}
+    for k = n, #all do next_best[k], from[n][k] = end_at(all, best, n, k) end
+    best = next_best
+  end
+  if not best[#all] then return nil end
   local chosen, k = {}, #all
   for n = q, 2, -1 do
     k = from[n][k]
@@ -147,7 +150,7 @@ end
 local function most_parts(all)
   local n = 0
   for i, place in ipairs(all) do
-    if place.params > (i > 1 and all[i - 1].params or 0) then n = n + 1 end
+    if place.params > all[i - 1].params then n = n + 1 end
   end
   return n
 end
@@ -172,11 +175,11 @@ function cut.parts(loss, params, q)
   local list, by_id = tracked(reach(loss), is_param)
   local all, whole = places(list)
   all = thin_out(all)
-  all[#all + 1] = whole
+  all[#all + 1], all[0] = whole, { work = 0, params = 0 }
   local chosen = balance(all, q)
   if not chosen then
-    refuse("the loss is cut into %d parts, one for each stage and chunk, but has parameters and "
-      .. "a single value to hand on in no more than %d", q, most_parts(all))
+    refuse("%d parts of the layers wanted, one for each stage and chunk; there are places for "
+      .. "%d, each with parameters, and with one value to hand on", q, most_parts(all))
   end
   local out = { nodes = list, by_id = by_id, ends = {}, parts_of = {}, work = {} }
   local part, before = 1, 0

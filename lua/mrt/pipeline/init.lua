@@ -18,6 +18,24 @@ local pipeline = { gpipe = schedule.gpipe, one_f_one_b = schedule.one_f_one_b,
   check = check.order, simulate = require "mrt.pipeline.simulate",
   svg = picture.svg, text = picture.text }
 
+--- Give every stage the parameters of the others, and what optimizers keep of them, as
+--- they are now: to evaluate, or to save.  A collective: all ranks call it.  What was not
+--- in memory here is from then on.
+---
+---     mrt.pipeline.collect(step)
+---     if world.rank == 0 then model:save "tuned" end
+---
+--- Raises: a function without the option `pipeline`, or that has not been planned.
+---@param step mrt.Compiled
+function pipeline.collect(step)
+  local settings = type(step) == "table" and step.options and step.options.pipeline
+  if not settings or not settings.owned then
+    core.fail("value", "collect", "a compiled function with the option 'pipeline' wanted that "
+      .. "has been called or planned")
+  end
+  require "mrt.pipeline.run".collect(settings)
+end
+
 for name, f in pairs(pipeline) do pipeline[name] = core.front(f, nil, name) end
 
 return pipeline

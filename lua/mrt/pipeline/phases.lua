@@ -45,35 +45,40 @@ function phases.graph(graph, dys, dx)
   return out
 end
 
--- Of which part a value is, from what it is computed from; whether gradients are among
--- that.
+local function least(a, b) return a and b and math.min(a, b) or a or b end
+local function greatest(a, b) return a and b and math.max(a, b) or a or b end
+
+-- The label of what has ones of its own: what comes from another part, or is forward.
+local function given(graph, id)
+  if graph.takes[id] then return { back = graph.takes[id], gradient = true } end
+  return graph.by_id[id] and { part = graph.by_id[id].part }
+end
+
+-- Of what it is computed from; nil, with that on the stack, as long as it is not known.
+local function combined(graph, x, id, stack)
+  local _, inputs = core.maker(x)
+  local own, ready = { gradient = graph.dx[id] }, true
+  for _, y in ipairs(inputs or {}) do
+    local of = graph.known[core.id(y)]
+    if of then
+      own.back, own.part = least(own.back, of.back), greatest(own.part, of.part)
+      own.gradient = own.gradient or of.gradient
+    else
+      ready, stack[#stack + 1] = false, y
+    end
+  end
+  return ready and own or nil
+end
+
+-- Of which part a value is: by gradients that it reads (`back`), or as a forward value;
+-- whether gradients are among what it is computed from.
 local function label(graph, x)
-  local stack = { x }
-  local known = graph.known
+  local known, stack = graph.known, { x }
   while #stack > 0 do
     local y = stack[#stack]
     local id = core.id(y)
-    if known[id] then
-      table.remove(stack)
-    elseif graph.takes[id] then
-      known[id] = { back = graph.takes[id], gradient = true }
-    elseif graph.by_id[id] then
-      known[id] = { part = graph.by_id[id].part }
-    else
-      local _, inputs = core.maker(y)
-      local own, ready = { gradient = graph.dx[id] }, true
-      for _, z in ipairs(inputs or {}) do
-        local of = known[core.id(z)]
-        if not of then
-          ready, stack[#stack + 1] = false, z
-        else
-          own.back = of.back and math.min(own.back or of.back, of.back) or own.back
-          own.part = of.part and math.max(own.part or 0, of.part) or own.part
-          own.gradient = own.gradient or of.gradient
-        end
-      end
-      if ready then known[id] = own end
-    end
+    known[id] = known[id] or given(graph, id) or combined(graph, y, id, stack)
+    if known[id] then table.remove(stack) end
   end
   return known[core.id(x)]
 end

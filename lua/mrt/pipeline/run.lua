@@ -71,7 +71,85 @@ local function share_total(settings, t)
   x:free()
 end
 
+-- ---- before the first step ---------------------------------------------------------
+
+--- What all stages must agree on, in words.
+---@param order mrt.PipelineOrder
+---@param graph mrt.PipelineGraph
+---@return string
+function run.describe(order, graph)
+  local words, ends = {}, {}
+  for s, list in ipairs(order.stages) do
+    for _, a in ipairs(list) do words[#words + 1] = a[1] .. a[2] .. "." .. a[3] end
+    words[#words + 1] = "|" .. s
+  end
+  local hash = 5381
+  for byte in table.concat(words, " "):gmatch "." do
+    hash = (hash * 33 + byte:byte()) & 0xffffffff
+  end
+  for part, node in ipairs(graph.ends) do ends[part] = node.x:type() end
+  return ("%d micro-batches, %d chunks a stage, the schedule with the sum %08x, cut behind %s")
+    :format(order.m, order.v, hash, table.concat(ends, ", "))
+end
+
+-- The texts of all stages.
+local function gather(settings, text)
+  local comm, out = settings.comm.number, {}
+  for root = 0, settings.p - 1 do
+    local own = root == settings.stage - 1
+    local size = core.communicator.bytes(comm, "broadcast", root, own and ("<I8"):pack(#text) or 8)
+    out[root + 1] = core.communicator.bytes(comm, "broadcast", root,
+      own and text or (("<I8"):unpack(size)))
+  end
+  return out
+end
+
+-- All stages have planned the same, and what several have is the same.
+local function agree(entry)
+  local settings = entry.settings
+  for s, said in ipairs(settings.p > 1 and gather(settings, entry.said) or {}) do
+    if said ~= entry.said then
+      core.fail("rank", "pipeline", ("stage %d has %s; stage %d has %s"):format(settings.stage,
+        entry.said, s, said))
+    end
+  end
+  for _, o in ipairs(entry.owned) do
+    if o.parameter and #o.stages > 1 then run.equal(settings, o.variable, o.stages) end
+  end
+  entry.agreed = true
+end
+
+--- Of the stages that have a variable the lowest gives it to the others.
+---@param settings mrt.PipelineSettings
+---@param variable mrt.Tensor
+---@param stages integer[]
+function run.equal(settings, variable, stages)
+  for i = 2, #stages do
+    if settings.stage == stages[1] then
+      send(settings.comm.number, variable, stages[i])
+    elseif settings.stage == stages[i] then
+      local x = recv(settings.comm.number, variable, stages[1])
+      variable:assign(x)
+      x:free()
+    end
+  end
+end
+
+--- Let every rank have what any stage has: parameters, and what optimizers keep of them.
+---@param settings mrt.PipelineSettings
+function run.collect(settings)
+  for _, o in ipairs(settings.owned or {}) do
+    local own, v = false, o.variable
+    for _, s in ipairs(o.stages) do own = own or s == settings.stage end
+    local x = op.broadcast(own and v or op.full { shape = v:get_shape(), value = 0,
+      dtype = v:get_dtype() }, { root = o.stages[1] - 1, comm = settings.comm.number })
+    if not own then v:assign(x) end
+    x:free()
+  end
+end
+
 local function all(entry, inputs, number)
+  if not entry.agreed then agree(entry) end
   hold.walk(entry.settings.stage, entry.stages, entry.events, backend(entry, inputs, number))
   for _, sum in ipairs(entry.beside) do sum.plan:run { sum.from } end
   for _, t in ipairs(entry.tied) do add_tied(entry, t) end

@@ -58,6 +58,8 @@ end
 ---@field cut mrt.PipelineTransform
 ---@field holders table<mrt.Tensor, integer[]>  in a trace: the stages of each parameter
 ---@field lowest table<mrt.Tensor, boolean>     ditto, by gradient: this stage is the lowest
+---@field owned {variable: mrt.Tensor, stages: integer[]}[]  ditto: parameters and what
+---  optimizers keep of them, alike on all ranks
 local Stages = { name = "pipeline" }
 Stages.__index = Stages
 
@@ -75,7 +77,7 @@ function Stages:prepare(k)
 end
 
 function Stages:begin(trace)
-  self.holders, self.lowest = {}, setmetatable({}, weak)
+  self.holders, self.lowest, self.owned = {}, setmetatable({}, weak), {}
   trace.stages = self
 end
 
@@ -111,6 +113,7 @@ function Stages:grad(next, ys, xs, o)
     local here = false
     for _, s in ipairs(list) do here = here or s == own end
     self.holders[x] = list
+    table.insert(self.owned, { variable = x, stages = list, parameter = true })
     if here then self.lowest[dx[i]] = list[1] == own else dx[i] = stand_in(self, x) end
   end
   return dx
@@ -165,10 +168,20 @@ function Stages:assign(next, variable, value, when)
   return next(variable, value, when)
 end
 
+local function note_state(self, state, p)
+  local names = {}
+  for name in pairs(state or {}) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    table.insert(self.owned, { variable = state[name], stages = self.holders[p] })
+  end
+end
+
 --- Parameters of other stages are not updated.
 function Stages:units(next, optimizer, params, grads)
   local units = {}
   for k, p in ipairs(params) do
+    if self.holders[p] then note_state(self, optimizer.states[k], p) end
     if not is_foreign(self, p) then
       local unit = next(optimizer, { p }, { grads[k] })[1]
       unit.index = k
@@ -178,19 +191,26 @@ function Stages:units(next, optimizer, params, grads)
   return units
 end
 
+-- What this stage cannot do the others may: they are told.
+local function refuse_here(settings, text, ...)
+  local said = ("stage %d "):format(settings.stage) .. text:format(...)
+  if settings.p > 1 then pcall(core.communicator.abort, settings.comm.number, said) end
+  refuse("%s", said)
+end
+
 --- Raise if the plan of what runs once reads what other stages have.
 ---@param read table<integer, boolean>  ids of the variables that it reads
 function Stages:check_final(read)
   for id, mark in pairs(self.marks or {}) do
     if read[id] then
-      refuse("stage %d reads the gradient of '%s', which another stage has; clipping and "
-        .. "optimizers know what to do without it", self.settings.stage, mark.name)
+      refuse_here(self.settings, "reads the gradient of '%s', which another stage has; clipping "
+        .. "and optimizers know what to do without it", mark.name)
     end
   end
   for p in pairs(self.holders) do
     if read[core.id(p)] and is_foreign(self, p) then
-      refuse("stage %d reads parameter '%s' behind the gradients, which stage %d has",
-        self.settings.stage, p:get_name() or p:type(), self.holders[p][1])
+      refuse_here(self.settings, "reads parameter '%s' behind the gradients, which stage %d has",
+        p:get_name() or p:type(), self.holders[p][1])
     end
   end
 end

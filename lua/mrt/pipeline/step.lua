@@ -138,38 +138,39 @@ local function joined(a, b)
   return table.move(b, 1, #b, #out + 1, out)
 end
 
--- B alone, or B and W: what they need, from what they are to make.
+-- B alone, or B and W: what they need, from what they are to make.  The first part, which
+-- hands no gradient on, has no W.
 function Maker:backward_needs(part, adds)
-  local graph, again = self.graph, { again = self.settings.again }
+  local graph, again = self.graph, self.settings.again
   local dx = graph.dys[part - 1]
   if not self.order.split or not dx then
-    return phases.needs(graph, part, roots_of(adds, dx), again)
+    return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
   end
-  local b, made = phases.needs(graph, part, { dx }, again)
-  return b, phases.needs(graph, part, roots_of(adds),
-    { again = self.settings.again, before = made })
+  local b, made = phases.needs(graph, part, { dx }, { again = again })
+  return b, (phases.needs(graph, part, roots_of(adds), { again = again, before = made }))
+end
+
+-- What F makes, with the names of it by id.
+function Maker:forward_makes(part, saved)
+  local out, names = {}, {}
+  local last = self.graph.ends[part]
+  if last then out[1], names[core.id(last.x)] = { "out", last.x }, "out" end
+  return name_all(saved, "s", names, out), names
 end
 
 --- The plans of a part.
 function Maker:part(part)
-  local graph, q = self.graph, self.graph.q
+  local graph = self.graph
+  local before, dx = graph.ends[part - 1], graph.dys[part - 1]
   local adds, totals = self:adds(part, true), self:adds(part, false)
   local b, w = self:backward_needs(part, adds)
-  local split = self.order.split and part > 1
-  w = split and w or nil
-  local out, names = {}, {}
-  if part < q then
-    names[core.id(graph.ends[part].x)] = "out"
-    out[1] = { "out", graph.ends[part].x }
-  end
-  name_all(w and joined(b.saved, w.saved) or b.saved, "s", names, out)
-  local came = part > 1 and { { "in", graph.ends[part - 1].x } } or {}
-  local made = { part = part, F = self:plan(came, out, totals) }
-  local back = part > 1 and { { "dx", graph.dys[part - 1] } } or {}
-  if w then name_all(w.passed, "p", names, back) end
-  made.B = self:plan(self:reads(part, b, names), back, w and {} or adds)
-  made.W = w and self:plan(self:reads(part, w, names), {}, adds) or nil
-  hold.count(made, q)
+  local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
+  local back = name_all(w and w.passed or {}, "p", names, dx and { { "dx", dx } } or {})
+  local made = { part = part,
+    F = self:plan(before and { { "in", before.x } } or {}, out, totals),
+    B = self:plan(self:reads(part, b, names), back, w and {} or adds),
+    W = w and self:plan(self:reads(part, w, names), {}, adds) }
+  hold.count(made, graph.q)
   return made
 end
 
@@ -256,6 +257,8 @@ local function plan_all(self, state, trace)
     graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
     options = plain, space = self.space }, Maker)
   entry.settings, entry.order, entry.stages = settings, order, {}
+  entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
+  entry.said = run.describe(order, maker.graph)
   for part = settings.stage, maker.graph.q, settings.p do
     entry.stages[part] = maker:part(part)
   end
