@@ -164,6 +164,7 @@ local function describe(entry, plans)
   for _, bound in ipairs { "lower_bound", "working_set", "order_free_bound" } do
     out[bound] = fixed + largest(infos, bound)
   end
+  if entry.describe then entry:describe(out) end
   return out
 end
 

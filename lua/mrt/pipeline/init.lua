@@ -16,7 +16,8 @@ local schedule = require "mrt.pipeline.schedule"
 local pipeline = { gpipe = schedule.gpipe, one_f_one_b = schedule.one_f_one_b,
   interleaved = schedule.interleaved, zero_bubble = schedule.zero_bubble,
   check = check.order, simulate = require "mrt.pipeline.simulate",
-  svg = picture.svg, text = picture.text }
+  svg = picture.svg, text = picture.text,
+  plan = function(...) return require "mrt.pipeline.every" (...) end }
 
 --- Give every stage the parameters of the others, and what optimizers keep of them, as
 --- they are now: to evaluate, or to save.  A collective: all ranks call it.  What was not

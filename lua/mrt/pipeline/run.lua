@@ -163,18 +163,19 @@ local function words_of(err)
   return type(err) == "table" and err.message or tostring(err)
 end
 
---- Run a step of this stage.
+--- The function that runs this stage's part of a step: of the inputs, and of how many steps
+--- were before, for random numbers.
 ---@param entry table
----@param inputs any[]
----@param number integer  how many steps were before, for random numbers
----@return mrt.Tensor[] outputs
-function run.step(entry, inputs, number)
-  local ok, outputs = pcall(all, entry, inputs, number)
-  if ok then return outputs end
-  if not (type(outputs) == "table" and outputs.code == "rank") and entry.order.p > 1 then
-    pcall(core.communicator.abort, entry.settings.comm.number, words_of(outputs))
+---@return fun(inputs: any[], number: integer): mrt.Tensor[]
+function run.of(entry)
+  return function(inputs, number)
+    local ok, outputs = pcall(all, entry, inputs, number)
+    if ok then return outputs end
+    if not (type(outputs) == "table" and outputs.code == "rank") and entry.order.p > 1 then
+      pcall(core.communicator.abort, entry.settings.comm.number, words_of(outputs))
+    end
+    error(outputs, 0)
   end
-  error(outputs, 0)
 end
 
 return run

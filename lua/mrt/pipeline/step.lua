@@ -9,6 +9,7 @@
 
 local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
+local describe = require "mrt.pipeline.describe"
 local hold = require "mrt.pipeline.hold"
 local phases = require "mrt.pipeline.phases"
 local program = require "mrt.pipeline.program"
@@ -189,7 +190,7 @@ local function plan_tied(maker, sum)
   core.trace_section()
   core.assign(into, core.trace_input(into))
   plans.write = core.trace_plan(1, {}, maker.options, maker.space)
-  plans.bytes = hold.allocated(into)
+  plans.nbytes = into:nbytes()
   return plans
 end
 
@@ -208,7 +209,8 @@ local function plan_shared(maker, entry)
       end
     end
     if not sum.gradient then
-      table.insert(entry.totals, { into = sum.job.into, root = sum.stages[1] - 1 })
+      table.insert(entry.totals, { into = sum.job.into, root = sum.stages[1] - 1,
+        nbytes = sum.job.into:nbytes() })
     elseif #sum.stages > 1 and has(sum.stages, maker.settings.stage) then
       table.insert(entry.tied, plan_tied(maker, sum))
     end
@@ -224,16 +226,20 @@ local function first_rows(events, size)
   return out
 end
 
--- What messages bring.
+-- What messages bring to the parts of this stage; bytes of all that is sent anywhere.
 local function arrivals(maker, parts)
-  local came = {}
-  for part in pairs(parts) do
-    for name, x in pairs { ["in"] = maker.graph.ends[part - 1], dy = maker.graph.ends[part] } do
-      came[hold.slot(part, 0, name)] = { bytes = hold.allocated(x.x), shape = x.x:get_shape(),
-        dtype = x.x:get_dtype() }
+  local came, sizes = {}, {}
+  for part = 1, maker.graph.q do
+    local ends = { ["in"] = maker.graph.ends[part - 1], dy = maker.graph.ends[part] }
+    for name, node in pairs(ends) do
+      local x, key = node.x, hold.slot(part, 0, name)
+      sizes[key] = x:nbytes()
+      if parts[part] then
+        came[key] = { bytes = hold.allocated(x), shape = x:get_shape(), dtype = x:get_dtype() }
+      end
     end
   end
-  return came
+  return came, sizes
 end
 
 local function check_alike(state, m)
@@ -265,7 +271,7 @@ local function plan_all(self, state, trace)
   plan_shared(maker, entry)
   entry.events = program.of(order, settings.stage)
   entry.first_rows = first_rows(entry.events, entry.size)
-  entry.came = arrivals(maker, entry.stages)
+  entry.came, entry.sizes = arrivals(maker, entry.stages)
   entry.held, entry.left = hold.bytes(settings.stage, entry.stages, entry.events, entry.came)
   return entry
 end
@@ -305,7 +311,7 @@ function step.trace(self, trace, once, m, tensors)
   local entry = plan_all(self, state, trace)
   entry.parts, entry.plans, entry.runs = {}, list_plans(entry, state)
   entry.planning_us = (os.clock() - start) * 1e6
-  entry.run = function(inputs, number) return run.step(entry, inputs, number) end
+  entry.run, entry.describe = run.of(entry), describe
   return entry
 end
 
