@@ -32,7 +32,7 @@ local function sent(entry)
     bytes = bytes + t.nbytes * (own == t.stages[1] and #t.stages - 1 or 1)
   end
   for _, t in ipairs(entry.settings.p > 1 and entry.totals or {}) do
-    bytes = bytes + (t.root == own - 1 and t.nbytes or 0)
+    bytes = bytes + (t.root == own - 1 and t.nbytes * (entry.settings.p - 1) or 0)
   end
   return bytes
 end

@@ -160,9 +160,9 @@ end
 ---@param parts table<integer, mrt.PipelinePart>
 ---@param events mrt.PipelineEvent[]
 ---@param came table<string, table>  what messages bring, "in" and "dy" of a part: bytes
----@return integer most
----@return integer left  after a step, until the next
-function hold.bytes(stage, parts, events, came)
+---@param behind integer  the largest of what comes behind the events, one after the other
+---@return integer
+function hold.bytes(stage, parts, events, came, behind)
   local self = setmetatable({ now = 0, most = 0, results = {} }, Count)
   for _, part in pairs(parts) do
     for _, kind in ipairs { "F", "B", "W" } do
@@ -190,7 +190,7 @@ function hold.bytes(stage, parts, events, came)
     if block.users == 0 and not block.kept then self.now = self.now - block.bytes end
   end
   for _ = 1, STEPS do hold.walk(stage, parts, events, back) end
-  return self.most, self.now
+  return math.max(self.most, self.now + behind)
 end
 
 hold.slot = slot

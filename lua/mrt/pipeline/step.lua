@@ -242,6 +242,15 @@ local function arrivals(maker, parts)
   return came, sizes
 end
 
+-- The largest of what is received once the micro-batches are through.
+local function largest_behind(entry)
+  local most = 0
+  for _, list in ipairs { entry.tied, entry.totals } do
+    for _, t in ipairs(list) do most = math.max(most, hold.allocated(t.into)) end
+  end
+  return most
+end
+
 local function check_alike(state, m)
   if #state.sizes > 1 or state.count ~= m then
     refuse("a batch of %d rows in %d micro-batches, a multiple of %d wanted", state.rows, m, m)
@@ -272,7 +281,8 @@ local function plan_all(self, state, trace)
   entry.events = program.of(order, settings.stage)
   entry.first_rows = first_rows(entry.events, entry.size)
   entry.came, entry.sizes = arrivals(maker, entry.stages)
-  entry.held, entry.left = hold.bytes(settings.stage, entry.stages, entry.events, entry.came)
+  entry.held = hold.bytes(settings.stage, entry.stages, entry.events, entry.came,
+    largest_behind(entry))
   return entry
 end
 
