@@ -117,8 +117,8 @@ describe("a step in stages", function()
     assert(math.abs(sent - plan.wire) <= lengths * p,
       ("%%s: %%d bytes sent, %%g planned"):format(words, sent, plan.wire))
     mrt.pipeline.collect(step)
-    -- other sums: of a parameter of two stages, of lengths over stages, in another order of
-    -- micro-batches; and what is rounded to a narrow dtype on one rank may not be between two
+    -- other sums: of a parameter of two stages, of lengths over stages, of micro-batches in
+    -- another order; and what one rank rounds to a narrow dtype may not be where it is cut
     local same = narrow == "f32" and schedule ~= "own" and kind ~= "gpt" and not how.clip
     return table.concat({ expected, first, trained, weights(own), tostring(same), words }, "\n")
   ]]
