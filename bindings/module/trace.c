@@ -115,15 +115,16 @@ static int maker(lua_State *L) {
   return 2;
 }
 
-/* work(tensor) -> flops of its operator, the bytes that it reads and writes, and
- * whether it is a view */
+/* work(tensor) -> flops of its operator, the bytes that it reads and writes,
+ * whether it is a view, a number that all results of it have */
 static int work(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_work w = mrt_tensor_work(mrt_lua_check_tensor(L, m, 1, "work"));
   lua_pushnumber(L, w.flops);
   lua_pushnumber(L, w.bytes);
   lua_pushboolean(L, w.view);
-  return 3;
+  lua_pushinteger(L, (lua_Integer)w.id);
+  return 4;
 }
 
 const luaL_Reg mrt_lua_trace_functions[] = {

@@ -109,11 +109,13 @@ MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
  * nothing makes it. */
 MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
                                      mrt_tensor *const **in);
-/* Of that operator: its flops, the bytes that it reads and writes, and whether
- * all it makes are views; of what nothing makes, nothing. */
+/* Of that operator: its flops, the bytes that it reads and writes, whether all it
+ * makes are views, and a number that all its results have; of what nothing makes,
+ * nothing. */
 typedef struct mrt_work {
   double flops, bytes;
   bool view;
+  uint64_t id;
 } mrt_work;
 MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t);
 
@@ -135,7 +137,7 @@ MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
                                   mrt_tensor *value);
 /* Plans of the trace that are made from here on read `leaf`, a variable or an
  * input of the section that they are of, where they would compute `t`; NULL: they
- * compute it again. */
+ * compute it again.  An input of a narrow float may stand for one of f32. */
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
                                      mrt_tensor *leaf);
 

@@ -51,7 +51,7 @@ end
 
 -- Which of them depend on parameters, in order, with what they read of these.
 local function tracked(found, is_param)
-  local list, by_id = {}, {}
+  local list, by_id, by_expression = {}, {}, {}
   for _, node in ipairs(sorted(found)) do
     if node.op and not is_param[node.id] then
       node.reads, node.params, node.last = {}, {}, node.id
@@ -64,15 +64,15 @@ local function tracked(found, is_param)
         end
       end
       if #node.params > 0 or #node.reads > 0 then
-        local flops, bytes, view = core.work(node.x)
+        local flops, bytes, view, expression = core.work(node.x)
         node.view, node.work = view, view and 0 or flops + BYTE * bytes
-        by_id[node.id] = node
+        by_id[node.id], by_expression[expression] = node, node
         list[#list + 1] = node
       end
     end
     node.inputs = nil
   end
-  return list, by_id
+  return list, by_id, by_expression
 end
 
 local function is_float(x)
@@ -158,6 +158,8 @@ end
 ---@class mrt.PipelineCut
 ---@field nodes mrt.PipelineNode[]   in the order of the program
 ---@field by_id table<integer, mrt.PipelineNode>
+---@field by_expression table<integer, mrt.PipelineNode>  by the number of what makes it:
+---  one of its results
 ---@field ends mrt.PipelineNode[]    what part 1, 2, ... but the last gives the next
 ---@field parts_of table<integer, integer[]>  by id of a parameter: the parts that read it
 ---@field work number[]              of each part
@@ -172,7 +174,7 @@ end
 function cut.parts(loss, params, q)
   local is_param = {}
   for _, p in ipairs(params) do is_param[core.id(core.current(p))] = true end
-  local list, by_id = tracked(reach(loss), is_param)
+  local list, by_id, by_expression = tracked(reach(loss), is_param)
   local all, whole = places(list)
   all = thin_out(all)
   all[#all + 1], all[0] = whole, { work = 0, params = 0 }
@@ -181,7 +183,8 @@ function cut.parts(loss, params, q)
     refuse("%d parts of the layers wanted, one for each stage and chunk; there are places for "
       .. "%d, each with parameters, and with one value to hand on", q, most_parts(all))
   end
-  local out = { nodes = list, by_id = by_id, ends = {}, parts_of = {}, work = {} }
+  local out = { nodes = list, by_id = by_id, by_expression = by_expression, ends = {},
+    parts_of = {}, work = {} }
   local part, before = 1, 0
   for i, node in ipairs(list) do
     node.part = part

@@ -45,13 +45,26 @@ function phases.graph(graph, dys, dx)
   return out
 end
 
+-- The forward value that a tensor is, or nil.  What the loss does not need of what computes
+-- it, as statistics of a norm, is one too.
+local function forward_of(graph, x, id)
+  if graph.by_id[id] or not core.maker(x) then return graph.by_id[id] end
+  local _, _, _, expression = core.work(x)
+  local sibling = graph.by_expression[expression]
+  if not sibling then return nil end
+  local node = setmetatable({ id = id, x = x, view = false }, { __index = sibling })
+  graph.by_id[id] = node
+  return node
+end
+
 local function least(a, b) return a and b and math.min(a, b) or a or b end
 local function greatest(a, b) return a and b and math.max(a, b) or a or b end
 
 -- The label of what has ones of its own: what comes from another part, or is forward.
-local function given(graph, id)
+local function given(graph, x, id)
   if graph.takes[id] then return { back = graph.takes[id], gradient = true } end
-  return graph.by_id[id] and { part = graph.by_id[id].part }
+  local node = forward_of(graph, x, id)
+  return node and { part = node.part }
 end
 
 -- Of what it is computed from; nil, with that on the stack, as long as it is not known.
@@ -77,7 +90,7 @@ local function label(graph, x)
   while #stack > 0 do
     local y = stack[#stack]
     local id = core.id(y)
-    known[id] = known[id] or given(graph, id) or combined(graph, y, id, stack)
+    known[id] = known[id] or given(graph, y, id) or combined(graph, y, id, stack)
     if known[id] then table.remove(stack) end
   end
   return known[core.id(x)]
@@ -174,7 +187,8 @@ function Walk:visit(x, id)
     self.needs.dy = true
     return false
   end
-  if graph.by_id[id] then return self:forward(graph.by_id[id]) end
+  local node = forward_of(graph, x, id)
+  if node then return self:forward(node) end
   if self.before and self.before[id] then
     local _, _, view = core.work(x)
     if not view then

@@ -11,6 +11,8 @@ local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
 local describe = require "mrt.pipeline.describe"
 local hold = require "mrt.pipeline.hold"
+local narrow = require "mrt.pipeline.narrow"
+local Maker = require "mrt.pipeline.parts"
 local phases = require "mrt.pipeline.phases"
 local program = require "mrt.pipeline.program"
 local run = require "mrt.pipeline.run"
@@ -63,116 +65,6 @@ local function sums_of(state, settings)
       stages = stages_of(settings, values), into = places_of(settings, job, values) }
   end
   return list
-end
-
--- ---- plans of a part -------------------------------------------------------------
-
-local Maker = {}
-Maker.__index = Maker
-
--- A plan that reads `reads` = {name, tensor}s as inputs, returns `makes`, and adds up.
-function Maker:plan(reads, makes, adds)
-  local traced = self.state.sections[1].traced
-  core.trace_section(0)
-  local phase = { reads = {}, makes = {}, bytes = {} }
-  for i, r in ipairs(reads) do
-    phase.reads[i] = r[1]
-    core.trace_replace(r[2], core.trace_input(r[2]))
-  end
-  local outputs = {}
-  for i, r in ipairs(makes) do
-    phase.makes[i], outputs[i] = r[1], r[2]
-    phase.bytes[r[1]] = hold.allocated(r[2])
-  end
-  for _, add in ipairs(adds) do
-    core.update("accumulate", { add.into, add.x },
-      { scale = add.job.scales[1], largest = add.job.largest })
-  end
-  phase.plan = core.trace_plan(#traced.inputs + #traced.runtime + #reads, outputs, self.options,
-    self.space, self.state.batches[1])
-  for _, r in ipairs(reads) do core.trace_replace(r[2]) end
-  return phase
-end
-
--- What a part adds up: totals, in F; or gradients.
-function Maker:adds(part, gradient)
-  local out = {}
-  for _, sum in ipairs(self.sums) do
-    local x = sum.values[part]
-    if x and sum.gradient == gradient and (not gradient or self.wanted[core.id(sum.job.into)]) then
-      out[#out + 1] = { job = sum.job, x = x, into = sum.into[part] }
-    end
-  end
-  return out
-end
-
-local function roots_of(adds, x)
-  local roots = { x }
-  for _, add in ipairs(adds) do roots[#roots + 1] = add.x end
-  return roots
-end
-
--- Names of what is read, and the tensors; `names` has those of what F makes.
-function Maker:reads(part, needs, names)
-  local graph, out = self.graph, {}
-  if needs.input then out[1] = { "in", graph.ends[part - 1].x } end
-  for _, x in ipairs(needs.saved) do out[#out + 1] = { names[core.id(x)], x } end
-  for _, x in ipairs(needs.passed) do out[#out + 1] = { names[core.id(x)], x } end
-  if needs.dy then out[#out + 1] = { "dy", graph.dys[part] } end
-  return out
-end
-
--- Values as outputs: {name, tensor}s, and the names by id.
-local function name_all(list, letter, names, out)
-  for _, x in ipairs(list) do
-    local id = core.id(x)
-    if not names[id] then
-      names[id] = letter .. #out + 1
-      out[#out + 1] = { names[id], x }
-    end
-  end
-  return out
-end
-
-local function joined(a, b)
-  local out = table.move(a, 1, #a, 1, {})
-  return table.move(b, 1, #b, #out + 1, out)
-end
-
--- B alone, or B and W: what they need, from what they are to make.  The first part, which
--- hands no gradient on, has no W.
-function Maker:backward_needs(part, adds)
-  local graph, again = self.graph, self.settings.again
-  local dx = graph.dys[part - 1]
-  if not self.order.split or not dx then
-    return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
-  end
-  local b, made = phases.needs(graph, part, { dx }, { again = again })
-  return b, (phases.needs(graph, part, roots_of(adds), { again = again, before = made }))
-end
-
--- What F makes, with the names of it by id.
-function Maker:forward_makes(part, saved)
-  local out, names = {}, {}
-  local last = self.graph.ends[part]
-  if last then out[1], names[core.id(last.x)] = { "out", last.x }, "out" end
-  return name_all(saved, "s", names, out), names
-end
-
---- The plans of a part.
-function Maker:part(part)
-  local graph = self.graph
-  local before, dx = graph.ends[part - 1], graph.dys[part - 1]
-  local adds, totals = self:adds(part, true), self:adds(part, false)
-  local b, w = self:backward_needs(part, adds)
-  local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
-  local back = name_all(w and w.passed or {}, "p", names, dx and { { "dx", dx } } or {})
-  local made = { part = part,
-    F = self:plan(before and { { "in", before.x } } or {}, out, totals),
-    B = self:plan(self:reads(part, b, names), back, w and {} or adds),
-    W = w and self:plan(self:reads(part, w, names), {}, adds) }
-  hold.count(made, graph.q)
-  return made
 end
 
 -- ---- what runs once --------------------------------------------------------------
@@ -232,7 +124,8 @@ local function arrivals(maker, parts)
   for part = 1, maker.graph.q do
     local ends = { ["in"] = maker.graph.ends[part - 1], dy = maker.graph.ends[part] }
     for name, node in pairs(ends) do
-      local x, key = node.x, hold.slot(part, 0, name)
+      local x = maker:stored(name == "in" and node.x or maker.graph.dys[part])
+      local key = hold.slot(part, 0, name)
       sizes[key] = x:nbytes()
       if parts[part] then
         came[key] = { bytes = hold.allocated(x), shape = x:get_shape(), dtype = x:get_dtype() }
@@ -274,9 +167,11 @@ local function plan_all(self, state, trace)
   entry.settings, entry.order, entry.stages = settings, order, {}
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(order, maker.graph)
-  for part = settings.stage, maker.graph.q, settings.p do
-    entry.stages[part] = maker:part(part)
-  end
+  local layouts = {}
+  for part = settings.stage, maker.graph.q, settings.p do layouts[part] = maker:layout(part) end
+  local done = narrow.look(maker, layouts)
+  for part, layout in pairs(layouts) do entry.stages[part] = maker:plan(part, layout) end
+  done()
   plan_shared(maker, entry)
   entry.events = program.of(order, settings.stage)
   entry.first_rows = first_rows(entry.events, entry.size)
