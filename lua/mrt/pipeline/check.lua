@@ -9,6 +9,7 @@
 
 local core = require "mrt.core"
 local show = require "mrt.util.options".show
+local sizes = require "mrt.pipeline.schedule".check_sizes
 
 local check = {}
 
@@ -191,11 +192,10 @@ end
 ---@return mrt.PipelineOrder
 function check.order(schedule, p, m, v)
   v = v or 1
-  for name, n in pairs { stages = p, ["micro-batches"] = m, chunks = v } do
-    if math.type(n) ~= "integer" or n < 1 then
-      refuse("%s %s, a positive integer wanted", show(n), name)
-    end
+  if type(schedule) ~= "function" then
+    refuse("a schedule wanted, a function, got %s", show(schedule))
   end
+  sizes("pipeline", p, m, v)
   local stages, places = call(schedule, p, m, v), {}
   check_list(stages, p)
   local order = { stages = {}, p = p, m = m, v = v, split = false }

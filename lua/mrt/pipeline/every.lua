@@ -7,6 +7,7 @@ local communicator = require "mrt.communicator"
 local core = require "mrt.core"
 local merge = require "mrt.compile.options".merge
 local show = require "mrt.util.options".show
+local size = require "mrt.util.options".size
 local simulate = require "mrt.pipeline.simulate"
 
 -- Predicted times by stage and chunk.  The first part's B does what its W would.
@@ -24,15 +25,7 @@ local function times_of(plans, p)
   return times
 end
 
---- Plan a call of a compiled function with the option `pipeline` on each of `p` stages,
---- running nothing: what each takes, to the byte, and how the schedule runs with the
---- predicted times of its phases (messages take none).
----
----     local all = mrt.pipeline.plan(step, 4, tokens, targets)
----     for s, plan in ipairs(all.plans) do print(s, plan.peak) end
----     print(mrt.pipeline.text(all.simulation))
----
---- Raises: what planning raises; a function without the option.
+--- See pipeline.plan.
 ---@param step mrt.Compiled
 ---@param p integer   stages
 ---@param ... any     as for the call
@@ -43,6 +36,7 @@ return function(step, p, ...)
     core.fail("value", "pipeline", "a compiled function with the option 'pipeline' wanted, got "
       .. show(step))
   end
+  size("pipeline", "stages", p)
   local plans, order = {}, nil
   for s = 1, p do
     local comm <close> = setmetatable({}, { __close = function(c) c.comm:close() end })

@@ -6,9 +6,16 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local markup = require "mrt.plan.report.markup"
+local show = require "mrt.util.options".show
 
 local picture = {}
+
+local function check_simulation(who, sim)
+  if type(sim) == "table" and type(sim.actions) == "table" then return end
+  core.fail("value", who, "what pipeline.simulate returned wanted, got " .. show(sim))
+end
 
 local WIDTH <const> = 1080
 local LEFT <const>, RIGHT <const> = 84, 150
@@ -86,10 +93,17 @@ end
 ---     local sim = mrt.pipeline.simulate(mrt.pipeline.check(mrt.pipeline.gpipe, 4, 8))
 ---     mrt.pipeline.svg { { title = "GPipe", simulation = sim } }
 ---
+--- Raises: what is no simulation.
 ---@param list {title: string, simulation: mrt.PipelineSimulation, bytes: integer[]?}[]
 ---  bytes: what each stage holds at most, to be written beside it
 ---@return string
 function picture.svg(list)
+  if type(list) ~= "table" then
+    core.fail("value", "svg", "a list of simulations with titles wanted, got " .. show(list))
+  end
+  for _, item in ipairs(list) do
+    check_simulation("svg", type(item) == "table" and item.simulation)
+  end
   local longest, most, out = 0, 1, {}
   for _, item in ipairs(list) do
     local sim = item.simulation
@@ -129,12 +143,15 @@ end
 
 --- Draw a schedule as text: a line for each stage.
 ---
+---     local sim = mrt.pipeline.simulate(mrt.pipeline.check(mrt.pipeline.gpipe, 2, 2))
 ---     print(mrt.pipeline.text(sim))
 ---
+--- Raises: what is no simulation.
 ---@param sim mrt.PipelineSimulation
 ---@param coloured? boolean  for a terminal: B inverted, W dim
 ---@return string
 function picture.text(sim, coloured)
+  check_simulation("text", sim)
   local each = sim.makespan / COLUMNS
   local shortest = math.huge
   for _, list in ipairs(sim.actions) do

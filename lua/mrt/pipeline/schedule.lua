@@ -25,16 +25,25 @@ local schedule = {}
 
 local function refuse(who, text, ...) core.fail("value", who, text:format(...)) end
 
-local function check_sizes(who, p, m, v)
-  for name, n in pairs { stages = p, ["micro-batches"] = m, chunks = v } do
-    if math.type(n) ~= "integer" or n < 1 then
-      refuse(who, "%s %s, a positive integer wanted", show(n), name)
-    end
+local function check_size(who, name, n)
+  if math.type(n) ~= "integer" or n < 1 then
+    refuse(who, "%s: %s, a positive integer wanted", name, show(n))
   end
 end
 
+--- Raise unless all three are positive integers.
+---@param who string  for the message
+---@param p any
+---@param m any
+---@param v any
+function schedule.check_sizes(who, p, m, v)
+  check_size(who, "stages", p)
+  check_size(who, "micro-batches", m)
+  check_size(who, "chunks", v)
+end
+
 local function one_chunk(who, p, m, v)
-  check_sizes(who, p, m, v)
+  schedule.check_sizes(who, p, m, v)
   if v > 1 then refuse(who, "%d chunks on a stage; it has one (interleaved has several)", v) end
 end
 
@@ -113,7 +122,7 @@ end
 ---@return mrt.PipelineAction[][] stages
 function schedule.interleaved(p, m, v)
   v = v or 2
-  check_sizes("interleaved", p, m, v)
+  schedule.check_sizes("interleaved", p, m, v)
   if m % p ~= 0 then
     refuse("interleaved", "%d micro-batches on %d stages, a multiple of %d wanted", m, p, p)
   end

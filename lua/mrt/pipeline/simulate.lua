@@ -77,11 +77,17 @@ end
 ---     local sim = mrt.pipeline.simulate(mrt.pipeline.check(mrt.pipeline.gpipe, 4, 8))
 ---     sim.bubble == 3 / 11
 ---
---- Raises: a time that is no number.
+--- Raises: what is no checked schedule; a time that is no number.
 ---@param order mrt.PipelineOrder
 ---@param times? mrt.PipelineTimes
 ---@return mrt.PipelineSimulation
 return function(order, times)
+  if type(order) ~= "table" or type(order.stages) ~= "table" then
+    core.fail("value", "simulate", "a schedule that pipeline.check returned wanted, got "
+      .. show(order))
+  elseif times ~= nil and type(times) ~= "table" then
+    core.fail("value", "simulate", "a table of times wanted, got " .. show(times))
+  end
   times = times or {}
   local preset, ends, free = usual(order), {}, {}
   local out = { order = order, actions = {}, makespan = 0, busy = {}, idle = {}, in_flight = {} }
