@@ -280,6 +280,7 @@ function Compiled:measure(o, ...)
   end
   local plan = self:plan(...)
   local entry, inputs = find(self, nil, ...)
+  if entry.run then core.fail("usage", "measure", "not of a step in stages") end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   local out = require "mrt.accumulate.measure" (entry, inputs, o)
   out.predicted, out.device = plan.seconds, plan.device
@@ -317,7 +318,7 @@ end
 ---@return mrt.Ranges
 function Compiled:ranges(...)
   local plain = self:with { precision = false, checkpoint = false, memory = false,
-    swap = false, accumulate = false, fuse = false, nan = false }
+    swap = false, accumulate = false, pipeline = false, fuse = false, nan = false }
   local entry, inputs = find(plain, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   return require "mrt.plan.report.ranges" (entry.core:steps(), entry.core:watch(inputs))

@@ -18,6 +18,8 @@ local pipeline = {}
 ---@field recompute? boolean   a micro-batch in flight keeps what came into the stage, and
 ---  B computes the rest again
 ---@field comm? mrt.Communicator  the stages' ranks in their order; default: all
+---@field replicas? mrt.Communicator  ranks that are the same stage of other pipelines, each
+---  with rows of its own: gradients are averaged over them
 
 ---@class mrt.PipelineSettings
 ---@field schedule mrt.PipelineSchedule
@@ -25,6 +27,7 @@ local pipeline = {}
 ---@field again boolean
 ---@field p integer?             once the ranks have met
 ---@field comm mrt.Communicator?  ditto
+---@field replicas mrt.Communicator?
 ---@field stage integer?         ditto: this rank's, from 1
 ---@field orders table<integer, mrt.PipelineOrder>  by micro-batches
 local Settings = {}
@@ -62,11 +65,11 @@ end
 function pipeline.read(given, own)
   local o = options.read("pipeline", given, { stages = options.of "size",
     schedule = options.of(nil, "1f1b"), chunks = options.of "size", recompute = false,
-    comm = options.none })
+    comm = options.none, replicas = options.none })
   local plan = read_schedule(o.schedule)
   check_beside(own)
   return setmetatable({ schedule = plan, again = o.recompute, comm = o.comm,
-    stages = o.stages, v = o.chunks or (plan == schedule.interleaved and 2 or 1), orders = {} },
+    replicas = o.replicas, stages = o.stages, v = o.chunks or (plan == schedule.interleaved and 2 or 1), orders = {} },
     Settings)
 end
 

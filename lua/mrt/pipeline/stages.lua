@@ -33,21 +33,46 @@ local function check_loss(section, ys, o)
   if o.denominator then refuse "mrt.grad with a denominator is not there yet" end
 end
 
+-- Gradients of `xs` by `take`, and of what the parts hand on; nil: these have none.
+local function with_ends(made, xs, take)
+  local all, dys = table.move(xs, 1, #xs, 1, {}), {}
+  for part, node in ipairs(made.ends) do all[#xs + part] = node.x end
+  local dx = take(all)
+  for part in ipairs(made.ends) do
+    dys[part], dx[#xs + part] = dx[#xs + part] or nil, nil
+  end
+  return dx, #dys == #made.ends and dys or nil
+end
+
+-- Of a loss that is a function of several sums over the batch, one is what parameters
+-- lead to: its gradient is the one that goes from part to part.
+local function derive_ends(section, made)
+  local taken = false
+  return function(y, xs, apart)
+    local dx, dys = with_ends(made, xs, function(all) return core.derive(y, all, apart) end)
+    local any = false
+    for i = 1, #xs do any = any or dx[i] end
+    if not any then return dx end
+    if taken or not dys then
+      refuse "the loss is a function of several sums that parameters lead to; of one wanted"
+    end
+    taken, section.pipeline.graph = true, phases.graph(made, dys, dx)
+    return dx
+  end
+end
+
 function Cut:grad(next, ys, xs, o)
   local parts, settings = self.trace.parts, self.settings
   if not parts or parts.now == parts.whole then return next(ys, xs, o) end
-  check_loss(parts.now, ys, o)
+  local section = parts.now
+  check_loss(section, ys, o)
   local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v)
-  local all = table.move(xs, 1, #xs, 1, {})
-  for part, node in ipairs(made.ends) do all[#xs + part] = node.x end
-  local dx, dys = next(ys, all, o), {}
-  for part in ipairs(made.ends) do
-    dys[part], dx[#xs + part] = dx[#xs + part], nil
-    if not dys[part] then refuse("part %d of the layers has no gradient", part + 1) end
-  end
-  parts.now.pipeline = { graph = phases.graph(made, dys, dx), of = {} }
+  local dx, dys = with_ends(made, xs, function(all) return next(ys, all, o) end)
+  if not dys then refuse "a part of the layers has no gradient" end
+  section.pipeline = { graph = phases.graph(made, dys, dx), of = {} }
+  section.derive = derive_ends(section, made)
   for i, x in ipairs(xs) do
-    parts.now.pipeline.of[i] = made.parts_of[core.id(core.current(x))] or { 1 }
+    section.pipeline.of[i] = made.parts_of[core.id(core.current(x))] or { 1 }
   end
   return dx
 end
@@ -79,6 +104,17 @@ end
 function Stages:begin(trace)
   self.holders, self.lowest, self.owned = {}, setmetatable({}, weak), {}
   trace.stages = self
+  local replicas = self.settings.replicas
+  if replicas then -- what is drawn is that of the whole batch
+    trace.options.rank, trace.options.ranks = replicas.rank, replicas.size
+  end
+end
+
+-- Of all replicas of the stage.
+local function averaged(self, g)
+  local replicas = self.settings.replicas
+  if not replicas or replicas.size == 1 then return g end
+  return op.allreduce(g, { comm = replicas.number, op = "mean", lazy = true })
 end
 
 local function stages_of(settings, parts)
@@ -114,7 +150,8 @@ function Stages:grad(next, ys, xs, o)
     for _, s in ipairs(list) do here = here or s == own end
     self.holders[x] = list
     table.insert(self.owned, { variable = x, stages = list, parameter = true })
-    if here then self.lowest[dx[i]] = list[1] == own else dx[i] = stand_in(self, x) end
+    dx[i] = here and averaged(self, dx[i]) or stand_in(self, x)
+    if here then self.lowest[dx[i]] = list[1] == own end
   end
   return dx
 end
