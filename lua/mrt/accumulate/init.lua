@@ -244,8 +244,13 @@ local function plan_part(state, s, rows, wanted, options, space)
     state.batches[s])
 end
 
--- The plan of what all micro-batches read, in a section of its own.
-local function plan_first(self, state, entry, options)
+--- Make the plan of what all micro-batches read, if there is anything, in a section of its
+--- own.
+---@param self mrt.Compiled
+---@param state table
+---@param entry table
+---@param options table
+function accumulate.plan_first(self, state, entry, options)
   local list = {}
   for variable, assign in pairs(state.first) do
     list[#list + 1] = { id = core.id(variable), variable = variable, assign = assign }
@@ -346,7 +351,7 @@ local function make_plans(self, state)
   local plain = with(self.options, "memory", nil)
   accumulate.plan_final(self, state, entry, final, plain)
   plan_parts(self, state, entry, rows, { plain, plain })
-  plan_first(self, state, entry, plain)
+  accumulate.plan_first(self, state, entry, plain)
   fit(self, state, entry, rows)
   return entry
 end

@@ -7,6 +7,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
 
@@ -150,6 +151,8 @@ end
 
 local function all(entry, inputs, number)
   if not entry.agreed then agree(entry) end
+  accumulate.start(entry)
+  if entry.first then entry.first:run_part({}, 0, 0, number) end
   hold.walk(entry.settings.stage, entry.stages, entry.events, backend(entry, inputs, number))
   for _, sum in ipairs(entry.beside) do sum.plan:run { sum.from } end
   for _, t in ipairs(entry.tied) do add_tied(entry, t) end

@@ -62,18 +62,14 @@ local function derive_ends(section, made)
 end
 
 function Cut:grad(next, ys, xs, o)
-  local parts, settings = self.trace.parts, self.settings
+  local parts = self.trace.parts
   if not parts or parts.now == parts.whole then return next(ys, xs, o) end
   local section = parts.now
-  check_loss(section, ys, o)
-  local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v)
+  local made = section.cut
   local dx, dys = with_ends(made, xs, function(all) return next(ys, all, o) end)
   if not dys then refuse "a part of the layers has no gradient" end
-  section.pipeline = { graph = phases.graph(made, dys, dx), of = {} }
+  section.pipeline = { graph = phases.graph(made, dys, dx) }
   section.derive = derive_ends(section, made)
-  for i, x in ipairs(xs) do
-    section.pipeline.of[i] = made.parts_of[core.id(core.current(x))] or { 1 }
-  end
   return dx
 end
 
@@ -140,27 +136,72 @@ local function stand_in(self, p)
   return zeros
 end
 
+-- Where the loss of a micro-batch is cut, and which stages each parameter has: before
+-- gradients are taken, for sharding asks whose parameters are whose.
+local function cut_section(self, ys, xs, o)
+  local parts, settings = self.trace.parts, self.settings
+  local section = parts.now
+  if section ~= parts.whole then
+    check_loss(section, ys, o)
+    local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v)
+    section.cut, section.stages_of = made, {}
+    for i, x in ipairs(xs) do
+      section.stages_of[i] = stages_of(settings, made.parts_of[core.id(core.current(x))] or { 1 })
+    end
+  end
+  for i, x in ipairs(xs) do
+    self.holders[x] = parts.sections[1].stages_of[i]
+    table.insert(self.owned, { variable = x, stages = self.holders[x], parameter = true })
+  end
+end
+
+-- Whether a parameter is another stage's.
+local function is_foreign(self, p)
+  local list = self.holders[p]
+  for _, s in ipairs(list or {}) do
+    if s == self.settings.stage then return false end
+  end
+  return list ~= nil
+end
+
+--- Whether a parameter is another stage's.
+---@param p mrt.Tensor
+---@return boolean
+function Stages:is_foreign(p) return is_foreign(self, p) end
+
 --- Of another stage's parameters, stand-ins.
 function Stages:grad(next, ys, xs, o)
-  local dx = next(ys, xs, o)
-  local of, own = self.trace.parts.sections[1].pipeline.of, self.settings.stage
+  cut_section(self, ys, xs, o)
+  local dx, own = next(ys, xs, o), self.settings.stage
   for i, x in ipairs(xs) do
-    local list = stages_of(self.settings, of[i])
-    local here = false
-    for _, s in ipairs(list) do here = here or s == own end
-    self.holders[x] = list
-    table.insert(self.owned, { variable = x, stages = list, parameter = true })
-    dx[i] = here and averaged(self, dx[i]) or stand_in(self, x)
-    if here then self.lowest[dx[i]] = list[1] == own end
+    if is_foreign(self, x) then
+      dx[i] = stand_in(self, x)
+    else
+      dx[i] = averaged(self, dx[i])
+      self.lowest[dx[i]] = self.holders[x][1] == own
+    end
   end
   return dx
 end
 
+-- Those of this stage, and where they stand among all.
+local function own_of(list, is_other)
+  local own, at = {}, {}
+  for i, g in ipairs(list) do
+    if not is_other(g) then
+      own[#own + 1] = g
+      at[#own] = i
+    end
+  end
+  return own, at
+end
+
 function Stages:map(next, grads, f)
-  local out = {}
-  for i, g in ipairs(grads) do
-    out[i] = stand_ins[g] and g or next({ g }, f)[1]
-    self.lowest[out[i]] = self.lowest[g]
+  local own, at = own_of(grads, function(g) return stand_ins[g] end)
+  local out = table.move(grads, 1, #grads, 1, {})
+  for k, g in ipairs(next(own, f)) do
+    out[at[k]] = g
+    self.lowest[g] = self.lowest[own[k]]
   end
   return out
 end
@@ -188,16 +229,8 @@ function Stages:squares(next, grads)
     if self.lowest[g] then own[#own + 1] = g end
   end
   if not ours then return next(grads) end
-  return op.allreduce(own_squares(own), { comm = self.settings.comm.number, op = "sum" })
-end
-
--- Whether a parameter is another stage's.
-local function is_foreign(self, p)
-  local list = self.holders[p]
-  for _, s in ipairs(list or {}) do
-    if s == self.settings.stage then return false end
-  end
-  return list ~= nil
+  return op.allreduce(#own > 0 and next(own) or own_squares(own),
+    { comm = self.settings.comm.number, op = "sum" })
 end
 
 function Stages:assign(next, variable, value, when)
@@ -216,15 +249,14 @@ end
 
 --- Parameters of other stages are not updated.
 function Stages:units(next, optimizer, params, grads)
-  local units = {}
+  local own, at = own_of(params, function(p) return is_foreign(self, p) end)
+  local own_grads = {}
+  for k, i in ipairs(at) do own_grads[k] = grads[i] end
   for k, p in ipairs(params) do
     if self.holders[p] then note_state(self, optimizer.states[k], p) end
-    if not is_foreign(self, p) then
-      local unit = next(optimizer, { p }, { grads[k] })[1]
-      unit.index = k
-      units[#units + 1] = unit
-    end
   end
+  local units = next(optimizer, own, own_grads)
+  for _, unit in ipairs(units) do unit.index = at[unit.index] end
   return units
 end
 

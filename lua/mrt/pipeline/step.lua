@@ -173,6 +173,7 @@ local function plan_all(self, state, trace)
   for part, layout in pairs(layouts) do entry.stages[part] = maker:plan(part, layout) end
   done()
   plan_shared(maker, entry)
+  accumulate.plan_first(self, state, entry, plain)
   entry.events = program.of(order, settings.stage)
   entry.first_rows = first_rows(entry.events, entry.size)
   entry.came, entry.sizes = arrivals(maker, entry.stages)
@@ -183,14 +184,14 @@ end
 
 -- All plans in the order in which they first run, and how often each does.
 local function list_plans(entry, state)
-  local list, runs = {}, {}
+  local list, runs = { entry.first }, { entry.first and 1 }
   for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
     for _, kind in ipairs { "F", "B", "W" } do
       local phase = entry.stages[part][kind]
       if phase then list[#list + 1], runs[#runs + 1] = phase.plan, entry.count end
     end
   end
-  entry.input_bytes = accumulate.input_bytes(state, #list + 1)
+  entry.input_bytes = accumulate.input_bytes(state, #list + (entry.first and 0 or 1))
   for _, sum in ipairs(entry.beside) do list[#list + 1], runs[#runs + 1] = sum.plan, 1 end
   for _, t in ipairs(entry.tied) do
     local lowest = t.stages[1] == entry.settings.stage
