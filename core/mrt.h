@@ -366,6 +366,9 @@ struct mrt_plan_options {
   bool any;     /* any plan within the budget will do: nobody runs it */
   const mrt_batch *part; /* the plan of a part of the batch: its updates may be
                             left halfway, and it runs with mrt_plan_run_part */
+  bool handed_on; /* outputs go to other plans of the same step: a precision
+                     policy has something narrow come of them and of all that is
+                     forward, as if these were one */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */
   /* This batch is one of `ranks` that make the whole one, for random numbers:
    * what has a multiple of `rows` rows draws as it would in that.  0: it is

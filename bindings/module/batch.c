@@ -134,12 +134,15 @@ static int trace_draw(lua_State *L) {
   return 1;
 }
 
-/* trace_replace(tensor, variable) */
+/* trace_replace(tensor, leaf?): a variable or an input; without one it is
+ * computed again */
 static int trace_replace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "accumulate");
-  mrt_tensor *variable = mrt_lua_check_tensor(L, m, 2, "accumulate");
-  MRT_CHECK(L, m, "accumulate", mrt_trace_replace(m->ctx, t, variable));
+  mrt_tensor *leaf = lua_isnoneornil(L, 2)
+                         ? NULL
+                         : mrt_lua_check_tensor(L, m, 2, "accumulate");
+  MRT_CHECK(L, m, "accumulate", mrt_trace_replace(m->ctx, t, leaf));
   return 0;
 }
 

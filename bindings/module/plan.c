@@ -181,7 +181,8 @@ static int measure(lua_State *L) {
   plan *p = check_plan(L, m, 1);
   int rounds = (int)luaL_checkinteger(L, 3);
   double (*clock)(void) = lua_toboolean(L, 4) ? processor_time : NULL;
-  mrt_part rows = { luaL_optinteger(L, 5, 0), luaL_optinteger(L, 6, 0), 0 };
+  mrt_part rows = { .row = luaL_optinteger(L, 5, 0),
+                    .rows = luaL_optinteger(L, 6, 0) };
   const mrt_part *part = rows.rows ? &rows : NULL;
   lua_settop(L, 2);
   if (mrt_lua_in_finalizer(L))
@@ -231,16 +232,20 @@ static void take_results(lua_State *L, mrt_binding *m, plan *p, int list) {
   }
 }
 
-/* run_part(plan, inputs, row, rows, run, results?) -> list of results: those
- * given, once row is not 0. */
+/* run_part(plan, inputs, row, rows, run, results?, first?) -> list of results:
+ * those given, once row is not 0.  With `first`, the row of the part that ran
+ * first, results are of this part alone. */
 static int run_part(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   plan *p = check_plan(L, m, 1);
+  mrt_part part = { .row = luaL_checkinteger(L, 3),
+                    .rows = luaL_checkinteger(L, 4),
+                    .run = (uint64_t)luaL_checkinteger(L, 5),
+                    .first = luaL_optinteger(L, 7, 0),
+                    .apart = !lua_isnoneornil(L, 7) };
   lua_settop(L, 6);
   if (mrt_lua_in_finalizer(L))
     return mrt_lua_fail(L, m, MRT_ESTATE, "plan", "cannot run in a finalizer");
-  mrt_part part = { luaL_checkinteger(L, 3), luaL_checkinteger(L, 4),
-                    (uint64_t)luaL_checkinteger(L, 5) };
   bool more = lua_istable(L, 6);
   read_inputs(L, m, p, 2);
   if (more) take_results(L, m, p, 6);

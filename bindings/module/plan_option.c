@@ -54,7 +54,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
               : is_off(L, arg, "update_on_host") ? -1
                                                  : 0;
   o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
-  o.spare = flag(L, arg, "spare");
+  o.spare = flag(L, arg, "spare"), o.handed_on = flag(L, arg, "handed_on");
   o.no_sequence = is_off(L, arg, "sequence");
   o.effort = read_effort(L, arg);
   o.prefetch = (int)count(L, arg, "prefetch");

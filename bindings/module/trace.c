@@ -115,6 +115,18 @@ static int maker(lua_State *L) {
   return 2;
 }
 
+/* work(tensor) -> flops of its operator, the bytes that it reads and writes,
+ * whether it is a view, a number that all results of it have */
+static int work(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_work w = mrt_tensor_work(mrt_lua_check_tensor(L, m, 1, "work"));
+  lua_pushnumber(L, w.flops);
+  lua_pushnumber(L, w.bytes);
+  lua_pushboolean(L, w.view);
+  lua_pushinteger(L, (lua_Integer)w.id);
+  return 4;
+}
+
 const luaL_Reg mrt_lua_trace_functions[] = {
   { "trace", trace },
   { "trace_again", trace_again },
@@ -122,6 +134,7 @@ const luaL_Reg mrt_lua_trace_functions[] = {
   { "tracing", tracing },
   { "current_trace", current_trace },
   { "maker", maker },
+  { "work", work },
   { "layer_begin", layer_begin },
   { "layer_end", layer_end },
   { "region_begin", region_begin },

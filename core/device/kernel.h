@@ -27,7 +27,7 @@ typedef struct mrt_operand {
  * write there.  `fault` as below; it stays until it has been told. */
 typedef struct mrt_run_words {
   uint64_t seed, step;
-  int64_t row, rows, all_rows, rank, ranks;
+  int64_t row, rows, all_rows, rank, ranks, first_row;
   int fault;
   int under_way; /* in the host's copy: 0, or 1 + the steps seen as done */
   int64_t bad_id, bad_limit;
@@ -41,6 +41,7 @@ typedef struct mrt_run {
                                   rows) of all; 0 of 0: all of it */
   int64_t rank, ranks;         /* and that is one of so many batches, for what
                                   is drawn */
+  int64_t first_row;           /* of the part that runs first of all */
   int fault;      /* 0, or 1 + the step that met an index out of range */
   int64_t bad_id; /* that index, and how many there are */
   int64_t bad_limit;

@@ -12,6 +12,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "graph/graph.h"
+#include "op/cast.h"
 #include "tensor/marks.h"
 
 #include <string.h>
@@ -53,10 +54,32 @@ static mrt_status hold(capture *c, mrt_tensor *t) {
   return MRT_OK;
 }
 
+static mrt_value *value_of(const capture *c, const mrt_tensor *t) {
+  return c->g->values[mark_of(c, t) - 1];
+}
+
+/* Is it what its row never lets be rounded to a narrow dtype? */
+static bool stays_wide(const mrt_tensor *t) {
+  return t->expr && t->index < 32 && t->expr->op->wide_outputs >> t->index & 1;
+}
+
+/* `t` is a widening of the leaf that is read for it. */
+static mrt_status add_widening(capture *c, mrt_tensor *t) {
+  mrt_cast_options o = { .dtype = t->type.dtype };
+  mrt_value *in = value_of(c, t->instead);
+  mrt_node *n = mrt_graph_node(c->g, mrt_ops[MRT_OP_cast], 1, &in, &o, 1,
+                               &t->type, t->origin);
+  if (!n) return mrt_nomem(c->e);
+  MRT_TRY(mark(c, t, n->out[0]->id + 1));
+  return mrt_graph_append(c->g, n);
+}
+
 /* A tensor that needs no computing becomes a leaf. */
 static mrt_status add_leaf(capture *c, mrt_tensor *t) {
   if (t->instead) {
     if (!mark_of(c, t->instead)) MRT_TRY(add_leaf(c, t->instead));
+    if (t->instead->type.dtype != t->type.dtype) return add_widening(c, t);
+    value_of(c, t->instead)->wide = stays_wide(t);
     return mark(c, t, mark_of(c, t->instead));
   }
   mrt_value *v = mrt_graph_value(c->g, &t->type, t->origin);
@@ -121,10 +144,6 @@ static mrt_status visit(capture *c, mrt_tensor *t) {
                     "has been assigned since",
                     t->origin.file, t->origin.line);
   return visit_expr(c, t->expr);
-}
-
-static mrt_value *value_of(const capture *c, const mrt_tensor *t) {
-  return c->g->values[mark_of(c, t) - 1];
 }
 
 static mrt_status add_node(capture *c, mrt_expr *x) {

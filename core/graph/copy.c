@@ -12,7 +12,7 @@ static mrt_status copy_values(mrt_graph *to, const mrt_graph *from) {
     const mrt_value *v = from->values[i];
     mrt_value *copy = mrt_graph_value(to, &v->type, v->origin);
     if (!copy) return mrt_nomem(&to->ctx->error);
-    copy->name = v->name;
+    copy->name = v->name, copy->wide = v->wide;
     copy->leaf = v->leaf, copy->tensor = v->tensor;
     if (v->leaf) copy->index = v->index;
   }

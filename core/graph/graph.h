@@ -39,6 +39,7 @@ typedef struct mrt_value {
   mrt_tensor *tensor; /* leaf VARIABLE, CONSTANT: held by the graph */
   mrt_origin origin;
   const char *name;
+  bool wide; /* a leaf that is read for what is never rounded */
 
   /* Layout, after the layout pass: element (i, j, ..) lies at
    * base's storage + offset + sum of index * stride, in elements. */

@@ -109,6 +109,15 @@ MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
  * nothing makes it. */
 MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
                                      mrt_tensor *const **in);
+/* Of that operator: its flops, the bytes that it reads and writes, whether all it
+ * makes are views, and a number that all its results have; of what nothing makes,
+ * nothing. */
+typedef struct mrt_work {
+  double flops, bytes;
+  bool view;
+  uint64_t id;
+} mrt_work;
+MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t);
 
 /* Was `t` made in the trace under way? */
 MRT_API bool mrt_trace_has(const mrt_context *ctx, const mrt_tensor *t);
@@ -126,9 +135,11 @@ MRT_API uint64_t mrt_trace_draw(mrt_context *ctx);
  * EVALUE. */
 MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
                                   mrt_tensor *value);
-/* Plans of the trace read `variable` where they would compute `t`. */
+/* Plans of the trace that are made from here on read `leaf`, a variable or an
+ * input of the section that they are of, where they would compute `t`; NULL: they
+ * compute it again.  An input of a narrow float may stand for one of f32. */
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
-                                     mrt_tensor *variable);
+                                     mrt_tensor *leaf);
 
 /* A value that products read scaled to fit `dtype`. */
 typedef struct mrt_site {
@@ -177,6 +188,9 @@ MRT_API bool mrt_plan_fits(const mrt_plan *plan);
 struct mrt_part {
   int64_t row, rows; /* it begins at row `row` of `rows`; 0 of 0: all of it */
   uint64_t run;      /* what mrt_plan_runs would have been */
+  int64_t first; /* where the part begins that runs first: accumulators begin
+                        anew with it */
+  bool apart;    /* outputs are of this part alone, and new in each run */
 };
 
 /* Run a plan over a part: of inputs that are longer in their first dimension

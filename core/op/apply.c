@@ -308,3 +308,27 @@ MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
   *nin = x ? x->nin : 0, *in = x ? x->in : NULL;
   return x ? x->op->name : NULL;
 }
+
+static double bytes_of(const mrt_type *const *types, int n) {
+  double bytes = 0;
+  for (int i = 0; i < n; i++) bytes += (double)mrt_type_bytes(types[i]);
+  return bytes;
+}
+
+MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t) {
+  enum { MOST = 64 }; /* of longer lists, as of norms, the beginning counts */
+  const mrt_expr *x = t->variable ? NULL : t->expr;
+  const mrt_type *in[MOST], *out[MOST];
+  if (!x) return (mrt_work){ 0 };
+  mrt_signature s = { x->op,
+                      x->options,
+                      x->nin < MOST ? x->nin : MOST,
+                      x->nout < MOST ? x->nout : MOST,
+                      in,
+                      out };
+  for (int i = 0; i < s.nin; i++) in[i] = &x->in[i]->type;
+  for (int i = 0; i < s.nout; i++) out[i] = &x->out_types[i];
+  return (mrt_work){ x->op->flops ? x->op->flops(&s) : 0,
+                     bytes_of(in, s.nin) + bytes_of(out, s.nout),
+                     (x->op->traits & MRT_VIEW) != 0, x->id };
+}

@@ -202,8 +202,8 @@ static bool only_rounds(const mrt_narrowing *w, int position) {
 
 bool mrt_narrow_never(const mrt_narrowing *w, const mrt_value *v) {
   const mrt_value *root = mrt_value_root((mrt_value *)v);
-  return root->node && root->index < 32 &&
-         root->node->op->wide_outputs >> root->index & 1;
+  if (!root->node) return root->wide;
+  return root->index < 32 && root->node->op->wide_outputs >> root->index & 1;
 }
 
 bool mrt_narrow_kept(const mrt_narrowing *w, const mrt_node *n,
@@ -240,20 +240,26 @@ mrt_status mrt_narrow_look(mrt_narrowing *w) {
   mrt_graph *g = w->g;
   mrt_arena *a = &g->temporary;
   int n = w->values = g->value_count;
+  bool handed_on = w->rewrite->options->handed_on;
   w->leads = MRT_NEW(a, bool, n);
   w->wants = MRT_NEW(a, uint32_t, n), w->source = MRT_NEW(a, mrt_value *, n);
   w->rounded = MRT_NEW(a, mrt_value *, (size_t)n * MRT_DTYPE_COUNT);
   w->scaled = MRT_NEW(a, mrt_scaled, (size_t)n * MRT_DTYPE_COUNT);
   if (!w->leads || !w->wants || !w->source || !w->rounded || !w->scaled)
     return mrt_nomem(w->e);
-  for (int k = 0; k < g->output_count; k++)
+  for (int k = 0; k < g->output_count; k++) {
     w->wants[g->outputs[k]->id] |= UINT32_C(1) << MRT_f32;
+    w->leads[g->outputs[k]->id] |=
+        handed_on || mrt_is_narrow(g->outputs[k]->type.dtype);
+  }
   for (int i = g->node_count; i-- > 0;) {
     const mrt_node *node = g->nodes[i];
     mrt_dtype compute = compute_of(w, i);
     if (only_rounds(w, i))
       for (int k = 0; k < node->nout; k++) w->leads[node->out[k]->id] = true;
     bool lead = compute != MRT_DTYPE_COUNT && mrt_is_narrow(compute);
+    if (handed_on && !node->origin.backward)
+      for (int k = 0; k < node->nout; k++) w->leads[node->out[k]->id] = true;
     for (int k = 0; k < node->nout && !mrt_node_is_update(node); k++)
       lead |= w->leads[node->out[k]->id];
     for (int k = 0; k < node->nin; k++) {

@@ -157,6 +157,7 @@ static void begin(const mrt_plan *plan, const mrt_part *part) {
   r->runs = mrt_plan_runs(plan), r->seed_epoch = plan->ctx->random.begun;
   r->run.step = part ? part->run : r->runs;
   r->run.row = part ? part->row : 0;
+  r->run.first_row = part ? part->first : 0;
   r->run.rows = plan->part_rows, r->run.all_rows = part ? part->rows : 0;
   if (!plan->part_rows && o->rows) r->run.rows = r->run.all_rows = o->rows;
   r->run.rank = o->rank, r->run.ranks = o->ranks ? o->ranks : 1;

@@ -161,7 +161,8 @@ static mrt_status copy_rows(const mrt_plan *plan, const mrt_part *part,
 MRT_API mrt_status mrt_plan_run_part(mrt_plan *plan, const mrt_part *part,
                                      mrt_tensor *const *in, int nin,
                                      mrt_tensor **out, int nout) {
-  if (!plan->part_rows) return run_all(plan, part, in, nin, out, nout);
+  if (!plan->part_rows || part->apart)
+    return run_all(plan, part, in, nin, out, nout);
   MRT_TRY(mrt_plan_check_part(plan, part));
   MRT_TRY(mrt_plan_check_inputs(plan, part, in, nin, nout));
   bool first = part->row == 0;

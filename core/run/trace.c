@@ -162,20 +162,30 @@ MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
   return MRT_OK;
 }
 
+/* An input may be narrower than what it is read for. */
+static bool may_replace(const mrt_tensor *leaf, const mrt_type *type) {
+  mrt_type own = leaf->type;
+  if (leaf->input && type->dtype == MRT_f32 && mrt_is_narrow(own.dtype))
+    own.dtype = MRT_f32;
+  return (leaf->variable || leaf->input) && mrt_type_equal(&own, type);
+}
+
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
-                                     mrt_tensor *variable) {
+                                     mrt_tensor *leaf) {
   MRT_TRY(want_trace(ctx));
   mrt_trace *trace = ctx->trace;
-  if (!variable->variable || !mrt_type_equal(&t->type, &variable->type) ||
-      t->storage || t->variable || t->input)
+  if (t->instead && !leaf) return t->instead = NULL, MRT_OK;
+  if (!leaf || !may_replace(leaf, &t->type) || t->storage || t->variable ||
+      t->input)
     return mrt_fail(&ctx->error, MRT_EVALUE, "%s instead of %s",
-                    mrt_show(&variable->type).s, mrt_show(&t->type).s);
+                    leaf ? mrt_show(&leaf->type).s : "nothing",
+                    mrt_show(&t->type).s);
   if (!MRT_PUSH_ROOM(&trace->arena, trace->replaced, trace->replaced_count,
                      trace->replaced_room))
     return mrt_nomem(&ctx->error);
   mrt_hold(t);
   trace->replaced[trace->replaced_count++] = t;
-  t->instead = variable;
+  t->instead = leaf;
   return MRT_OK;
 }
 

@@ -84,8 +84,8 @@ struct mrt_tensor {
   mrt_expr *expr;
   int index; /* which output of expr */
   int input; /* 1 + position among the trace's inputs; 0: none */
-  struct mrt_tensor *instead; /* borrowed: the variable that plans of the trace
-                                 read for it */
+  struct mrt_tensor *instead; /* borrowed: the variable or input that plans of
+                                 the trace read for it */
   mrt_variable *variable;
   mrt_origin origin;
   char *name;

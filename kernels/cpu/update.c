@@ -159,7 +159,7 @@ static void average(const mrt_call *c) {
 
 /* The first part of a batch overwrites what the batch before has left. */
 static bool is_first(const mrt_call *c) {
-  return c->run->all_rows && c->run->row == 0;
+  return c->run->all_rows && c->run->row == c->run->first_row;
 }
 
 static void add_whole(const mrt_call *c) {

@@ -54,7 +54,7 @@ template <typename R> struct average_step {
 
 /* The first part of a batch overwrites what the batch before has left. */
 MRT_DEVICE bool is_first(const mrt_run_words *w) {
-  return w->all_rows && w->row == 0;
+  return w->all_rows && w->row == w->first_row;
 }
 
 template <typename R> struct accumulate_step {

@@ -397,7 +397,7 @@ mrt.compile = core.front(mrt.compile)
 -- own.  The prompt completes these names without calling __index.
 local modules = { communicator = true, data = true, device = true, distributions = true,
   estimate = true, fft = true, finetune = true, linalg = true, nn = true, optim = true,
-  plan = true, policy = true, prune = true, text = true, train = true }
+  pipeline = true, plan = true, policy = true, prune = true, text = true, train = true }
 
 return setmetatable(mrt, { __fields = { modules }, __index = function(t, key)
   if not modules[key] then return require "mrt.util.hints".answer("mrt", key) end

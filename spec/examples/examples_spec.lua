@@ -373,6 +373,27 @@ describe("examples/fsdp.lua", function()
   end)
 end)
 
+describe("examples/pipeline.lua", function()
+  it("plans schedules side by side, draws them, and trains on four ranks #long", function()
+    local path = os.tmpname()
+    local code, out = program.run("examples/pipeline.lua --layers 4 --dim 32 --heads 2 "
+      .. "--context 16 --steps 2 --svg " .. path)
+    assert.equal(0, code, out)
+    assert.matches("GPipe +27.3 %%", out)
+    local file <close> = assert(io.open(path))
+    assert.matches("<svg.*ZB%-H1.*</svg>", file:read "a")
+    os.remove(path)
+    local ways, losses = 0, nil
+    for own, planned, taken in out:gmatch " (%d[%d. ]+)\n +planned ([%d ]+)\n +taken +([%d ]+)" do
+      losses = losses or own
+      assert.equal(losses, own)
+      assert.equal(planned, taken)
+      ways = ways + 1
+    end
+    assert.equal(6, ways)
+  end)
+end)
+
 describe("examples/memory_schemes.lua", function()
   it("counts the bytes of the published ResNets' forward passes", function()
     local code, out = example "memory_schemes.lua --forward"

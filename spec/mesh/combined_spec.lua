@@ -122,7 +122,8 @@ local function compare(wanted, got, about)
     at = at + 1
     if x and numbers[at] and at <= last then
       assert(math.abs(x - numbers[at]) <= loose * math.max(1, math.abs(numbers[at])),
-        ("%s: number %d is %s, %s wanted (%s)"):format(about, at, w, numbers[at], got:match "%a.*$"))
+        ("%s: number %d is %s, %s wanted (%s)"):format(about, at, w, numbers[at],
+          got:match "%a.*$"))
     end
   end
   assert(at >= #numbers)

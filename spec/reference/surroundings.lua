@@ -153,6 +153,10 @@ of["mrt.optim.plateau"] = { validation_loss = 2.5 }
 of["Plan:"] = { model = gpt, step = gpt_step,
   plan = function(e) return e.step:plan(e.tokens, e.targets) end }
 of["Compiled:"] = { model = gpt, step = gpt_step, fn = gpt_function }
+of["mrt.pipeline.collect"] = { model = gpt, fn = gpt_function,
+  tokens = function() return mrt.zeros(2, 64):to "i32" end,
+  targets = function() return mrt.zeros(2, 64):to "i32" end }
+of["mrt.pipeline.plan"] = of["mrt.pipeline.collect"]
 of["Plan.compare"] = { a = makers.plan, b = makers.plan }
 of["mrt.save"] = { w = function() return mrt.ones(4, 32) end,
   b = function() return mrt.ones(32) end }

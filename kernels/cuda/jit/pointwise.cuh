@@ -20,7 +20,7 @@ typedef long long m_i64;
 /* As mrt_run_words of device/kernel.h. */
 struct m_words {
   m_u64 seed, step;
-  m_i64 row, rows, all_rows, rank, ranks;
+  m_i64 row, rows, all_rows, rank, ranks, first_row;
   int fault;
   m_i64 bad_id, bad_limit;
 };

@@ -46,6 +46,7 @@ extern "C" void mrt_cuda_put_words(mrt_run_words *to, mrt_run_words *seen,
   from.seed = run->seed, from.step = run->step;
   from.row = run->row, from.rows = run->rows, from.all_rows = run->all_rows;
   from.rank = run->rank, from.ranks = run->ranks;
+  from.first_row = run->first_row;
   MRT_LAUNCH(1, 1, 0, queue, put_words)(to, seen, from);
 }
 

@@ -57,7 +57,9 @@ local function add_passes(infos)
   return passes
 end
 
+-- Of a pipeline: what goes from plan to plan and between stages, at most, and the results.
 local function outputs_of(entry, infos)
+  if entry.held then return entry.held + infos[#infos].outputs end
   local bytes = 0
   for _, info in ipairs(infos) do bytes = bytes + info.outputs end
   return bytes + entry.row_bytes
@@ -111,6 +113,7 @@ end
 
 -- How often each of the plans runs in a step.
 local function runs_of(entry)
+  if entry.runs then return entry.runs end
   local runs = append({ entry.first and 1 }, { entry.count - #entry.parts + 1 })
   if entry.parts[2] then runs[#runs + 1] = 1 end
   runs[#runs + 1] = 1
@@ -119,25 +122,23 @@ end
 
 -- Sums over all runs of all plans, into `out`.
 local function add_totals(out, entry, infos)
-  local at = entry.first and 2 or 1
-  local full = entry.count - #entry.parts + 1
+  local at, runs = entry.first and 2 or 1, runs_of(entry)
   for _, info in ipairs(infos) do
     if info.unlinked then out.unlinked = (out.unlinked or 0) + info.unlinked end
   end
   out.compressed, out.compressed_to = infos[at].compressed, infos[at].compressed_to
   for _, name in ipairs { "flops", "seconds", "stall", "wire", "collectives",
     "hosted_in", "hosted_out", "copied_in", "copied_out" } do
-    local sum = full * infos[at][name] + infos[#infos][name]
-    if entry.first then sum = sum + infos[1][name] end
-    if entry.parts[2] then sum = sum + infos[at + 1][name] end
+    local sum = 0
+    for i, info in ipairs(infos) do sum = sum + runs[i] * info[name] end
     out[name] = sum
   end
 end
 
--- Those of what is gathered, of a micro-batch and of what runs once, of `infos`.
-local function shown_of(entry, infos)
-  return append({ entry.first and infos[1] },
-    { infos[entry.first and 2 or 1], infos[#infos] })
+-- What is gathered, a micro-batch and what runs once, of `list`; all plans of a pipeline.
+local function shown_of(entry, list)
+  if entry.plans then return list end
+  return append({ entry.first and list[1] }, { list[entry.first and 2 or 1], list[#list] })
 end
 
 local function describe(entry, plans)
@@ -163,6 +164,7 @@ local function describe(entry, plans)
   for _, bound in ipairs { "lower_bound", "working_set", "order_free_bound" } do
     out[bound] = fixed + largest(infos, bound)
   end
+  if entry.describe then entry:describe(out) end
   return out
 end
 
@@ -345,9 +347,9 @@ end
 ---@param entry table
 ---@return table  info(), steps(), values(), operands(), graph()
 return function(entry)
-  local plans = append({ entry.first }, entry.parts)
-  plans[#plans + 1] = entry.core
-  local shown = append({ entry.first }, { entry.parts[1], entry.core })
+  local plans = entry.plans or append({ entry.first }, entry.parts)
+  if not entry.plans then plans[#plans + 1] = entry.core end
+  local shown = shown_of(entry, plans)
   return setmetatable({ entry = entry, plans = plans, shown = shown,
-    micro = entry.parts[1], final = entry.core }, Combined)
+    micro = shown[#shown > 1 and #shown - 1 or 1], final = entry.core }, Combined)
 end

@@ -179,18 +179,19 @@ local function of_single(state, mark, parts, degree)
   return dx
 end
 
--- Gradients of a term of each section.
-local function derive(parts, column)
+-- Gradients of a term of each section.  A pipeline takes those where it is cut, too.
+local function derive(state, parts, column)
   local lists = {}
   for s, part in ipairs(parts) do
-    lists[s] = core.derive(column[s].micro, part.xs, false)
+    local section = state.sections[s]
+    lists[s] = (section.derive or core.derive)(column[s].micro, part.xs, false)
   end
   return lists
 end
 
 -- Add to dx what the gradient has by way of one term.
 local function add_term(state, mark, parts, column, slope, dx)
-  local lists = derive(parts, column)
+  local lists = derive(state, parts, column)
   if not column[1].marked then gradient.total(state, column) end
   slope = op.reshape(slope, {})
   for i, x in ipairs(mark.xs) do

@@ -167,11 +167,13 @@ local function allocated(tensors, factor)
   return bytes
 end
 
--- Of the caller's tensors, and of the numbers that each plan reads anew.
-local function input_bytes(state)
+--- Bytes of the caller's tensors, and of the numbers that each plan reads anew.
+---@param state table
+---@param plans integer  that do
+---@return integer
+function accumulate.input_bytes(state, plans)
   local traced = state.whole.traced
-  return allocated(traced.inputs, 1)
-    + (#state.sizes + 1) * #traced.runtime * core.info().alignment
+  return allocated(traced.inputs, 1) + plans * #traced.runtime * core.info().alignment
 end
 
 -- Where each output comes from, and what the plans return.
@@ -242,8 +244,13 @@ local function plan_part(state, s, rows, wanted, options, space)
     state.batches[s])
 end
 
--- The plan of what all micro-batches read, in a section of its own.
-local function plan_first(self, state, entry, options)
+--- Make the plan of what all micro-batches read, if there is anything, in a section of its
+--- own.
+---@param self mrt.Compiled
+---@param state table
+---@param entry table
+---@param options table
+function accumulate.plan_first(self, state, entry, options)
   local list = {}
   for variable, assign in pairs(state.first) do
     list[#list + 1] = { id = core.id(variable), variable = variable, assign = assign }
@@ -296,7 +303,14 @@ local function fit(self, state, entry, rows)
     .. "the budget is %d"):format(entry.count, info.peak + overhead, budget))
 end
 
-local function make_plans(self, state)
+--- What the results and updates of the whole batch read of micro-batches becomes totals:
+--- the jobs of `state` are then all that micro-batches add up.
+---@param self mrt.Compiled
+---@param state table  of accumulate.record
+---@return table entry  without plans
+---@return mrt.Tensor[] final   what the final plan returns
+---@return mrt.Tensor[][] rows  by size: what the plans of micro-batches do
+function accumulate.begin(self, state)
   local where, final, rows = place_outputs(state)
   cut_totals(state, where)
   for _, t in ipairs(self.transforms) do
@@ -305,12 +319,23 @@ local function make_plans(self, state)
     end
   end
   local traced = state.whole.traced
-  local entry = { runtime = traced.runtime, results = traced.results,
+  return { runtime = traced.runtime, results = traced.results,
     where = where, rows = state.rows, size = state.sizes[1], count = state.count,
     accumulators = {}, gathered = {}, whole = {}, parts = {},
-    input_bytes = input_bytes(state),
-    row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }
-  local plain = with(self.options, "memory", nil)
+    input_bytes = accumulate.input_bytes(state, #state.sizes + 1),
+    row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }, final, rows
+end
+
+--- Make the plan of what runs once, behind all micro-batches, in the section of the whole
+--- batch; the entry knows from then on which accumulators it reads.
+---@param self mrt.Compiled
+---@param state table
+---@param entry table
+---@param final mrt.Tensor[]
+---@param plain table  options
+---@return table<integer, boolean> wanted  ids of the variables that it reads
+function accumulate.plan_final(self, state, entry, final, plain)
+  local traced = state.whole.traced
   entry.core = core.trace_plan(#traced.inputs + #traced.runtime, final,
     plain.overflows and with(plain, "trap", nil) or plain, self.space)
   local wanted = read_by(entry.core)
@@ -318,21 +343,27 @@ local function make_plans(self, state)
     local id = core.id(job.into)
     entry.accumulators[id] = wanted[id]
   end
+  return wanted
+end
+
+local function make_plans(self, state)
+  local entry, final, rows = accumulate.begin(self, state)
+  local plain = with(self.options, "memory", nil)
+  accumulate.plan_final(self, state, entry, final, plain)
   plan_parts(self, state, entry, rows, { plain, plain })
-  plan_first(self, state, entry, plain)
+  accumulate.plan_first(self, state, entry, plain)
   fit(self, state, entry, rows)
   return entry
 end
 
---- Inside a trace: trace the function over its micro-batches and the whole
---- batch, and plan both.
+--- Inside a trace: trace the function over its micro-batches and over the whole batch.
 ---@param self mrt.Compiled
 ---@param trace mrt.Trace
 ---@param once fun(input: fun(like: mrt.Tensor): mrt.Tensor): table  calls the function
 ---@param k integer  2 or more
 ---@param tensors mrt.Tensor[]
----@return table entry
-function accumulate.trace(self, trace, once, k, tensors)
+---@return table state
+function accumulate.record(self, trace, once, k, tensors)
   local rows = batch_of(tensors)
   local sizes, count = split(rows, k)
   local state = { rows = rows, sizes = sizes, count = count, sections = {},
@@ -344,6 +375,19 @@ function accumulate.trace(self, trace, once, k, tensors)
   state.now = state.whole
   state.whole.traced = once(core.trace_input)
   check_alike(state, state.whole)
+  return state
+end
+
+--- Inside a trace: trace the function over its micro-batches and the whole
+--- batch, and plan both.
+---@param self mrt.Compiled
+---@param trace mrt.Trace
+---@param once fun(input: fun(like: mrt.Tensor): mrt.Tensor): table  calls the function
+---@param k integer  2 or more
+---@param tensors mrt.Tensor[]
+---@return table entry
+function accumulate.trace(self, trace, once, k, tensors)
+  local state = accumulate.record(self, trace, once, k, tensors)
   local start = os.clock()
   local entry = make_plans(self, state)
   entry.planning_us = (os.clock() - start) * 1e6
@@ -353,9 +397,10 @@ end
 -- ---- running ---------------------------------------------------------------
 
 --- All plans of an entry, in the order in which they run.
----@param entry table  of accumulate.trace, or of one plan
+---@param entry table  of accumulate.trace, of a pipeline (`plans`), or of one plan
 ---@return table[]
 function accumulate.plans(entry)
+  if entry.plans then return entry.plans end
   local list = { entry.first }
   for _, part in ipairs(entry.parts or {}) do list[#list + 1] = part end
   list[#list + 1] = entry.core

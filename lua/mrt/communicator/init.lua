@@ -289,17 +289,22 @@ end
 
 local met = false -- the others
 
---- A communicator of `size` ranks of which none is there but this one, rank 0: for
---- plans.  What runs on it raises.
+--- A communicator of `size` ranks of which none is there but this one: for plans.  What
+--- runs on it raises.
 ---
 ---     local eight = mrt.communicator.supposed(8)
 ---@param size integer
+---@param rank? integer  from 0; default 0
 ---@return mrt.Communicator
-function communicator.supposed(size)
+function communicator.supposed(size, rank)
+  rank = rank == nil and 0 or rank
   if math.type(size) ~= "integer" or size < 1 or size >= 1 << 31 then
     core.fail("value", "supposed", ("a count of ranks wanted, got %s"):format(options.show(size)))
   end
-  return wrap(core.communicator.supposed(0, size))
+  if math.type(rank) ~= "integer" or rank < 0 or rank >= size then
+    core.fail("value", "supposed", ("rank %s, 0 to %d wanted"):format(options.show(rank), size - 1))
+  end
+  return wrap(core.communicator.supposed(rank, size))
 end
 
 --- Return the communicator of all ranks: of this one alone, unless a launcher

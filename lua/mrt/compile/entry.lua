@@ -32,6 +32,15 @@ local function once(self, now, new_input, n, ...)
     results = templates }
 end
 
+-- The same over micro-batches, in stages if so it is wanted.
+local function plan_parts(self, now, k, tensors, n, ...)
+  local args = table.pack(...)
+  local how = self.options.pipeline and require "mrt.pipeline.step" or accumulate
+  return how.trace(self, now, function(new_input)
+    return once(self, now, new_input, n, table.unpack(args, 1, n))
+  end, k, tensors)
+end
+
 -- Inside a trace: call the function on inputs of the trace, and plan it, in k
 -- micro-batches.
 local function plan_one(self, now, group, k, tensors, n, ...)
@@ -39,12 +48,7 @@ local function plan_one(self, now, group, k, tensors, n, ...)
   self.options.offer = k == 1 and not self.quiet -- a plan, for the message of a refusal
   group.key = core.trace_keys(group.key)
   now.rows = batch and batch:dim() > 0 and batch:size(1) or 1
-  if k > 1 then
-    local args = table.pack(...)
-    return accumulate.trace(self, now, function(new_input)
-      return once(self, now, new_input, n, table.unpack(args, 1, n))
-    end, k, tensors)
-  end
+  if k > 1 then return plan_parts(self, now, k, tensors, n, ...) end
   local made = once(self, now, core.trace_input, n, ...)
   local start = os.clock()
   self.options.rows = self.options.ranks and batch and batch:dim() > 0 and now.rows or nil

@@ -148,7 +148,8 @@ end
 -- run without the plan it has now.
 local function run_counted(self, entry, inputs)
   local run = runs.count(entry.group)
-  local outputs = entry.parts and accumulate.run(entry, inputs, run)
+  local outputs = entry.run and entry.run(inputs, run)
+    or entry.parts and accumulate.run(entry, inputs, run)
     or entry.core:run_part(inputs, 0, 0, run)
   self.steps = self.steps + 1
   return restore_all(entry, table.unpack(outputs))
@@ -279,6 +280,7 @@ function Compiled:measure(o, ...)
   end
   local plan = self:plan(...)
   local entry, inputs = find(self, nil, ...)
+  if entry.run then core.fail("usage", "measure", "not of a step in stages") end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   local out = require "mrt.accumulate.measure" (entry, inputs, o)
   out.predicted, out.device = plan.seconds, plan.device
@@ -316,7 +318,7 @@ end
 ---@return mrt.Ranges
 function Compiled:ranges(...)
   local plain = self:with { precision = false, checkpoint = false, memory = false,
-    swap = false, accumulate = false, fuse = false, nan = false }
+    swap = false, accumulate = false, pipeline = false, fuse = false, nan = false }
   local entry, inputs = find(plain, nil, ...)
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   return require "mrt.plan.report.ranges" (entry.core:steps(), entry.core:watch(inputs))

@@ -49,7 +49,8 @@ local MOST_EFFORT = 1000
 ---@field job? mrt.Job        what the step is for, told by plan:options()
 ---@field precision? mrt.PrecisionPolicy  which nodes compute in narrow floats
 ---@field shard? mrt.ShardPolicy  how parameters are spread over the ranks
----@field mesh? mrt.MeshOptions  what ranks share: data, shard, tensor, and how many each
+---@field mesh? mrt.MeshOptions  what ranks share: data, shard, tensor, pipeline, and how many each
+---@field pipeline? mrt.PipelineOptions  stages of the layers, a rank each
 ---@field gradient_noise? boolean|mrt.GradientNoiseOptions  estimate how noisy the
 ---  gradient is, from micro-batches and ranks: step:gradient_noise()
 ---@field transforms? mrt.Transform[]  of one's own, outermost first: they change what
@@ -68,7 +69,7 @@ local kinds = { name = "string", inplace = "boolean", share = "boolean",
   order = "string", effort = "number", checkpoint = "any", compress = "any",
   memory = "any", swap = "any", place = "any",
   accumulate = "any", nan = "any", shard = "any", mesh = "any", transforms = "any",
-  gradient_noise = "any",
+  gradient_noise = "any", pipeline = "any",
   precision = "any", allow_batch_statistics = "boolean", job = "table",
   update_on_host = "boolean" }
 for _, name in ipairs(core.rewrites()) do kinds[name] = "boolean" end
@@ -166,7 +167,11 @@ function options.check(given, who)
   own.compress, own.tolerated = compress.read(own.compress)
   own.mesh = read("mrt.mesh", "read", own.mesh)
   own.shard = read("mrt.policy.shard", "read", own.shard)
-  if own.mesh then own.shard, own.sequence = own.mesh:sharding(own.shard), own.mesh.sequence end
+  if own.mesh then
+    own.shard, own.sequence = own.mesh:sharding(own.shard), own.mesh.sequence
+    own.pipeline = own.mesh:staged(own.pipeline)
+  end
+  own.pipeline = read("mrt.pipeline.options", "read", own.pipeline, own)
   own.place = read("mrt.policy.place", "decider", own.place)
   own.noise = read("mrt.compile.gradient_noise", "read", own.gradient_noise)
   own.no_swap = swap.is_none(own.swap)

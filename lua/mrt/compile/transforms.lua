@@ -25,12 +25,16 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --                   makes the updates that waited, which sharding must still see.
 --   gradient noise scale  outside sharding, where gradients are those of all ranks;
 --                   sharding shows it those of this rank, scaled alike.
+--   pipeline        outside what is below, which is about this stage's parameters: others are
+--                   not updated here, and norms are added up over the stages.
 --   tensor parallel  outside sharding, which has pieces of weights for parameters.
 --   sharding        outside accumulation: a bucket's gradient is that of the whole
 --                   batch, reduced once or, where that may be, added up of what each
 --                   micro-batch was reduced to.
 --   accumulation    innermost of those that change gradients: it compares what the
 --                   core computes for a micro-batch and for all of it.
+--   cut             of a pipeline: inside accumulation, where a micro-batch's gradient is
+--                   taken, it takes those of what stages hand on too.
 --   pieces of weights  the other side of tensor parallel: what micro-batches add up are
 --                   gradients of pieces; the core is asked for those of whole weights.
 --   fp8 scaling     changes no gradient.  It reads what the planner has found, and
@@ -40,8 +44,8 @@ local others = { name = true, wraps = true, begin = true, finish = true, prepare
 --
 -- A user's own are outside all of these: they see gradients as the function does, and
 -- what they assign as they finish is seen by all.
-local order = { "loss scaling", "gradient noise scale", "tensor parallel", "sharding",
-  "accumulation", "pieces of weights", "fp8 scaling", "narrow weights" }
+local order = { "loss scaling", "gradient noise scale", "pipeline", "tensor parallel", "sharding",
+  "accumulation", "cut", "pieces of weights", "fp8 scaling", "narrow weights" }
 
 -- ---- a user's ----------------------------------------------------------------
 
@@ -178,7 +182,9 @@ function transforms.new(options)
   by_name["tensor parallel"] = tensor.outer(options.mesh)
   by_name["pieces of weights"] = tensor.inner()
   by_name["sharding"] = shard.new(options.shard)
+  by_name["pipeline"] = asked("mrt.pipeline.stages", options.pipeline)
   by_name["accumulation"] = accumulate.transform
+  by_name["cut"] = by_name["pipeline"] and by_name["pipeline"].cut
   by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed)
   by_name["narrow weights"] = param_dtype.new(options.weights)
   for _, name in ipairs(order) do

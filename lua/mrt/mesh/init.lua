@@ -4,7 +4,7 @@
 ---
 --- The product of the dimensions is the number of ranks.  Neighbours in a grid are ranks
 --- that follow one another: `tensor` is innermost, since its ranks talk most and should
---- share a host, then `shard`, then `data`.
+--- share a host, then `shard`, then `data`; the stages of a pipeline are furthest apart.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -21,12 +21,13 @@ local mesh = {}
 ---@field tensor? integer  ranks with the same rows, which compute each product together
 ---@field sequence? boolean  of these: activations between products lie in pieces too
 ---  (default true)
+---@field pipeline? integer  stages of the layers (the option `pipeline` says more)
 ---@field comm? mrt.Communicator  of all its ranks; by default all that there are
 ---@field cut? fun(p: mrt.ShardParameter): integer|string|false|nil  how `tensor` cuts a
 ---  weight: along this dimension, counted from 1; false: not at all; nil: as is found best
 
 -- Innermost first.
-local dimensions <const> = { "tensor", "shard", "data" }
+local dimensions <const> = { "tensor", "shard", "data", "pipeline" }
 
 --- The dimensions that there are, innermost first.
 ---@type string[]
@@ -137,6 +138,22 @@ function Mesh:sharding(given)
   for key, value in pairs(policy) do if key ~= "options" then own[key] = value end end
   for key, value in pairs(policy.options) do own.options[key] = value end
   self.shared = own.options
+  return own
+end
+
+--- The option `pipeline` of a mesh of several stages, as that is read; of others as it is
+--- given.
+---@param given mrt.PipelineOptions?
+---@return mrt.PipelineOptions?
+function Mesh:staged(given)
+  if self.size.pipeline == 1 then return given end
+  local own = { stages = self.size.pipeline, mesh = self }
+  for key, value in pairs(given or {}) do
+    if key == "stages" or key == "comm" or key == "replicas" then
+      refuse("pipeline = %d, and the option 'pipeline' has %s of its own", self.size.pipeline, key)
+    end
+    own[key] = value
+  end
   return own
 end
 

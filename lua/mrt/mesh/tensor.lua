@@ -68,7 +68,7 @@ local function cut(v, outer, comm, name)
   local piece = { whole = v, outer = outer, comm = comm }
   piece.own = core.variable(own(piece, begins(v, comm)), name)
   core.cut(v, piece.own, comm.number, outer, false)
-  Bucket.cuts[v] = piece
+  Bucket.cuts[v], Bucket.wholes[piece.own] = piece, v
   return piece
 end
 
@@ -202,28 +202,28 @@ function Outer:squares(next, grads)
 end
 
 -- The state of a piece: the pieces of the parameter's.
-local function new_state(optimizer, piece, k)
+local function new_state(optimizer, piece)
   local state = {}
-  for name, v in pairs(optimizer.states[k]) do
+  for name, v in pairs(optimizer:state_of(piece.whole)) do
     state[name] = cut(v, piece.outer, piece.comm, v:get_name()).own
   end
   return state
 end
 
 -- Is all of the state like the parameter, element by element?
-local function in_pieces(optimizer, p, k)
+local function in_pieces(optimizer, p)
   if not piece_of[p] or optimizer:whole(p) then return false end
-  for _, v in pairs(optimizer.states[k]) do
+  for _, v in pairs(optimizer:state_of(p)) do
     if v:numel() ~= p:numel() then return false end
   end
   return true
 end
 
 -- Before its first update a piece gets its state, which a trace cannot make.
-local function prepare(optimizer, piece, k)
+local function prepare(optimizer, piece)
   if optimizer:state_of(piece.own) then return end
   retrace.request(function()
-    optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece, k))
+    optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece))
   end)
 end
 
@@ -240,8 +240,8 @@ function Outer:units(next, optimizer, params, grads)
   for k, p in ipairs(params) do
     local piece, a = piece_of[p], behind[grads[k]]
     ps[k], gs[k] = p, grads[k]
-    if in_pieces(optimizer, p, k) then
-      prepare(optimizer, piece, k)
+    if in_pieces(optimizer, p) then
+      prepare(optimizer, piece)
       ps[k], gs[k], pieces[#pieces + 1] = piece.own, a and a.own or own(piece, grads[k]), piece
     end
   end
@@ -290,6 +290,13 @@ end
 local Inner = { name = "pieces of weights" }
 Inner.__index = Inner
 
+-- Of a pipeline each stage has its own summand of a gradient: pieces of these, added up.
+local function own_summands(piece, x)
+  local name, inputs = core.maker(x)
+  if name ~= "add" then return own(piece, x) end
+  return op.add(own_summands(piece, inputs[1]), own_summands(piece, inputs[2]))
+end
+
 --- What was asked of pieces is asked of the whole.
 function Inner:grad(next, ys, xs, o)
   local any, inner = false, {}
@@ -299,7 +306,10 @@ function Inner:grad(next, ys, xs, o)
   end
   local dx = next(ys, inner, o)
   for i, x in ipairs(any and xs or {}) do
-    if whole_of[x] and dx[i] then dx[i] = own(whole_of[x], dx[i]) end
+    local piece = whole_of[x]
+    if piece and dx[i] then
+      dx[i] = (self.trace.stages and own_summands or own)(piece, dx[i])
+    end
   end
   return dx
 end

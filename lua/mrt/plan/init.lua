@@ -49,6 +49,7 @@ local roles = require "mrt.plan.report.roles"
 ---@field micro_batches integer? how many; steps: of one, then what runs once
 ---@field micro_batch integer?  rows of each, the last perhaps fewer
 ---@field batch integer?        rows
+---@field pipeline mrt.PlanOfStage?  what is known of a stage
 ---@field nodes integer        in a run
 ---@field nodes_traced integer before optimisation
 ---@field peak_step integer    where most bytes live

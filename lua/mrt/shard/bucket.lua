@@ -39,6 +39,10 @@ Bucket.places = setmetatable({}, { __mode = "k" })
 ---@type table<mrt.Tensor, mrt.Piece>
 Bucket.cuts = setmetatable({}, { __mode = "k" })
 
+-- By such a piece, the variable.
+---@type table<mrt.Tensor, mrt.Tensor>
+Bucket.wholes = setmetatable({}, { __mode = "kv" })
+
 -- While plans are made that nobody runs (shard/suppose.lua): the pieces so far.
 ---@type {piece: mrt.Tensor, variables: mrt.Tensor[], bucket: mrt.Bucket}[]?
 Bucket.supposed = nil

@@ -79,10 +79,11 @@ local function join(now, p, i, once)
 end
 
 -- Parameters without a bucket; whether others read otherwise from now on.
-local function unplaced(now, params, once)
+local function unplaced(now, params, once, stages)
   local new, seen, changes = {}, {}, false
   for i, p in ipairs(params) do
-    if core.is_variable(p) and not now.of[p] and not seen[p] then
+    local other = stages and stages:is_foreign(p) -- of a pipeline
+    if core.is_variable(p) and not now.of[p] and not seen[p] and not other then
       seen[p] = true
       if not pieces_of[p] then new[#new + 1] = p
       else changes = join(now, p, i, once) or changes end
@@ -94,7 +95,8 @@ end
 -- The buckets of these parameters; those that are new are made, and if they change
 -- what parameters are the trace begins anew.
 local function place(now, params, trace)
-  local new, changes = unplaced(now, params, trace.parts and not trace.options.gather_each)
+  local new, changes = unplaced(now, params, trace.parts and not trace.options.gather_each,
+    trace.stages)
   local weights = trace.options.weights
   if changes then retrace.request(function() end) end
   if #new == 0 then return end
@@ -332,7 +334,7 @@ end
 -- Gradients of a bucket's parameters, where there are any, become views of its own;
 -- `at` says where in `dx` they are.
 local function hand_back(self, b, at, dx)
-  local values, parts = {}, b:reduces_each() and self.trace.parts
+  local values, parts = {}, b:reduces_each() and not self.trace.stages and self.trace.parts
   for i, k in pairs(at) do values[i] = dx[k] or nil end
   if not next(values) then return end
   local flat = parts and reduce_parts(parts, b, values) or reduce(b, values, true)

@@ -22,6 +22,12 @@ local function micro_batches(plan, lines)
   add(lines, "%d micro-batches of %d rows, of a batch of %d: the steps are those of "
     .. "one, and then the final ones", plan.micro_batches, plan.micro_batch,
     plan.batch)
+  local stage = plan.pipeline
+  if stage then
+    add(lines, "stage %d of %d: %d micro-batches in flight here take %s; %.1f %% of all stages' "
+      .. "time is idle", stage.stage, stage.stages, stage.in_flight, format.bytes(stage.held),
+      100 * stage.bubble)
+  end
   if (plan.step_options or {}).allow_batch_statistics then
     add(lines, "statistics of the batch (batch norm), if any, are each micro-batch's, as "
       .. "allowed: they change results")

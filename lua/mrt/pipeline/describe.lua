@@ -1,0 +1,69 @@
+--- describe.lua -- what a plan tells of its stage
+---
+--- SPDX-License-Identifier: MIT
+
+local hold = require "mrt.pipeline.hold"
+local simulate = require "mrt.pipeline.simulate"
+
+---@class mrt.PlanOfStage
+---@field stage integer      this one, from 1,
+---@field stages integer     of so many
+---@field chunks integer     parts of the layers that each has
+---@field bubble number      idle share of all stages, where a backward takes two forwards
+---@field in_flight integer  micro-batches whose activations it holds at most, of all its parts
+---@field held integer       bytes of what it holds for micro-batches, at most; of `outputs`
+---@field phases {kind: "F"|"B"|"W", part: integer, seconds: number, saved: integer}[]  of
+---  its parts: predicted, of a micro-batch; bytes that are saved for later phases
+
+-- Bytes of what a message brings.
+local function carried(entry, e)
+  if e.does == "act" then return entry.sizes[hold.slot(e.part + 1, 0, "in")] end
+  return entry.sizes[hold.slot(e.part - 1, 0, "dy")]
+end
+
+-- Bytes that this stage gives to others in a step: messages, gradients and totals of which
+-- others have a part.
+local function sent(entry)
+  local own, bytes = entry.settings.stage, 0
+  for _, e in ipairs(entry.events) do
+    if e.to and e.from == own then bytes = bytes + carried(entry, e) end
+  end
+  for _, t in ipairs(entry.tied) do
+    bytes = bytes + t.nbytes * (own == t.stages[1] and #t.stages - 1 or 1)
+  end
+  for _, t in ipairs(entry.settings.p > 1 and entry.totals or {}) do
+    bytes = bytes + (t.root == own - 1 and t.nbytes * (entry.settings.p - 1) or 0)
+  end
+  return bytes
+end
+
+local function phases_of(entry)
+  local out = {}
+  for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
+    local of = entry.stages[part]
+    for _, kind in ipairs { "F", "B", "W" } do
+      local saved = 0
+      for _, name in ipairs(of[kind] and of[kind].makes or {}) do
+        if name:find "^[sp]%d" or name == "out" and of.wanted.out > 1 then
+          saved = saved + of[kind].bytes[name]
+        end
+      end
+      if of[kind] then
+        out[#out + 1] = { kind = kind, part = part, seconds = of[kind].plan:info().seconds,
+          saved = saved }
+      end
+    end
+  end
+  return out
+end
+
+--- Add what is known of the stage to what is told of a plan.
+---@param entry table
+---@param out table
+return function(entry, out)
+  local sim, stage = simulate(entry.order), entry.settings.stage
+  out.wire = out.wire + sent(entry)
+  out.pipeline = { stage = stage, stages = entry.order.p, chunks = entry.order.v,
+    bubble = sim.bubble, in_flight = sim.in_flight[stage], held = entry.held,
+    phases = phases_of(entry) }
+end

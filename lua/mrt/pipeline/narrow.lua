@@ -1,0 +1,168 @@
+--- narrow.lua -- what is stored in narrow floats where a loss is cut into parts
+---
+--- A precision policy decides with all of the graph in view: what is stored narrow depends
+--- on who reads it.  So the whole micro-batch is planned once, run by nobody, and what parts
+--- and phases hand on is looked up in it by name.  A value that is read there as a narrow
+--- float only is handed on as one, and what makes it computes as the policy has said with
+--- all its readers in view.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local with = require "mrt.util.options".with
+
+local narrow = {}
+
+local PREFIX <const> = "handed on "
+local NARROW <const> = { bf16 = true, f16 = true }
+
+-- All that parts and phases hand on: what goes between stages, alike on all, and what the
+-- phases of this stage's parts do.
+local function handed_on(maker, layouts)
+  local list, seen = {}, {}
+  local function add(x, forward)
+    local id = core.id(x)
+    if not seen[id] then
+      seen[id] = true
+      list[#list + 1] = { id = id, x = x, saved = forward }
+    end
+  end
+  for part, node in ipairs(maker.graph.ends) do
+    add(node.x, false)
+    add(maker.graph.dys[part], false)
+  end
+  for _, layout in pairs(layouts) do
+    for _, made in ipairs(layout.F.makes) do add(made[2], true) end
+    for _, made in ipairs(layout.B.makes) do add(made[2], false) end
+  end
+  return list
+end
+
+local ANSWERS <const> = { "compute", "gradient", "scaled", "output", "accumulate" }
+
+local function copy_answer(from, to)
+  for _, field in ipairs(ANSWERS) do to[field] = from[field] end
+end
+
+-- The policy, which is shown the names that it knows; then `see(node, key)` of what is
+-- handed on.
+local function watched(precision, names, see)
+  return function(all)
+    local keys = {}
+    for i, node in ipairs(all) do
+      if names[node.name] then keys[i], node.name = node.name, names[node.name].name end
+    end
+    precision(all)
+    for i, node in ipairs(all) do
+      if keys[i] then see(node, keys[i]) end
+    end
+  end
+end
+
+-- A plan of the whole micro-batch, quickly.
+local function probe(maker, precision)
+  local state = maker.state
+  local traced = state.sections[1].traced
+  core.trace_section(0)
+  for _, job in ipairs(state.jobs) do
+    core.update("accumulate", { job.into, job.values[1] }, { scale = job.scales[1] })
+  end
+  local options = with(with(maker.options, "effort", 0), "order", "program")
+  options.precision, options.checkpoint, options.handed_on = precision, nil, nil
+  return core.trace_plan(#traced.inputs + #traced.runtime, {}, options, nil, state.batches[1])
+end
+
+local function stage_of(plan)
+  for i, name in ipairs(plan:stages()) do
+    if name == "precision" then return plan:stage(i) end
+  end
+end
+
+local function named(v) return v.name and v.name:find(PREFIX, 1, true) == 1 and v.name end
+
+local function dtype_of(v) return v.type:match "^%w+" end
+
+-- Of a cast between dtypes of one handed-on value: what it reads and makes.
+local function cast_of(graph, node)
+  local from, to = graph.values[node.reads[1]], graph.values[node.writes[1]]
+  if node.op == "cast" and named(from) and from.name == to.name then return from, to end
+end
+
+-- f32 values that are a narrow one, widened, and narrow dtypes by name.
+local function widenings(graph)
+  local wide, dtypes = {}, {}
+  for _, v in ipairs(graph.values) do
+    if named(v) and NARROW[dtype_of(v)] then dtypes[v.name] = dtype_of(v) end
+  end
+  for _, node in ipairs(graph.nodes) do
+    local from, to = cast_of(graph, node)
+    if from and NARROW[dtype_of(from)] then wide[to] = true end
+  end
+  return wide, dtypes
+end
+
+-- By name: the narrow dtype; whether what has not been rounded to it is read, backward or
+-- forward.
+local function uses(graph)
+  local wide, dtypes = widenings(graph)
+  local of = {}
+  for name, dtype in pairs(dtypes) do of[name] = { dtype = dtype } end
+  for _, node in ipairs(graph.nodes) do
+    for _, i in ipairs(cast_of(graph, node) and {} or node.reads) do
+      local v = graph.values[i]
+      local use = named(v) and of[v.name]
+      if use and not NARROW[dtype_of(v)] and not wide[v] then
+        use[node.backward and "backward" or "forward"] = true
+      end
+    end
+  end
+  return of
+end
+
+-- Give what is handed on names; what they were, by these.
+local function name_all(list)
+  local names = {}
+  for i, item in ipairs(list) do
+    item.key = PREFIX .. i
+    names[item.key] = { x = item.x, name = item.x:get_name() }
+    item.x:set_name(item.key)
+  end
+  return names
+end
+
+local function is_narrow(item, use)
+  local wide = use.backward or not item.saved and use.forward
+  return use.dtype and not wide and item.x:get_dtype() == "f32"
+end
+
+--- Look up what is handed on in narrow dtypes: `maker.dtypes` has these by id, and its
+--- options the policy whose answers are those of the whole.
+---@param maker mrt.PipelineMaker
+---@param layouts table[]  of this stage's parts
+---@return fun() done  to be called when the parts have been planned
+function narrow.look(maker, layouts)
+  maker.dtypes = {}
+  local precision, answers = maker.options.precision, {}
+  if not precision then return function() end end
+  maker.options = with(maker.options, "handed_on", true)
+  local list = handed_on(maker, layouts)
+  local names = name_all(list)
+  local plan = probe(maker, watched(precision, names, function(node, key)
+    answers[key] = {}
+    copy_answer(node, answers[key])
+  end))
+  local of = uses(stage_of(plan))
+  plan:free()
+  for _, item in ipairs(list) do
+    local use = of[item.key] or {}
+    if is_narrow(item, use) then maker.dtypes[item.id] = use.dtype end
+  end
+  maker.options = with(maker.options, "precision", watched(precision, names, function(node, key)
+    copy_answer(answers[key] or {}, node)
+  end))
+  return function()
+    for _, old in pairs(names) do old.x:set_name(old.name or "") end
+  end
+end
+
+return narrow

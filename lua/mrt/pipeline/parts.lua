@@ -1,0 +1,161 @@
+--- parts.lua -- the plans of a part of the layers: F, B and W
+---
+--- What is handed from one to the next, or to another stage, is stored as it would be
+--- without the cut: where a precision policy has all that read it read a narrow float,
+--- in that (narrow.lua).
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local hold = require "mrt.pipeline.hold"
+local phases = require "mrt.pipeline.phases"
+
+local op = core.op
+
+---@class mrt.PipelineMaker
+---@field state table            of accumulation
+---@field settings mrt.PipelineSettings
+---@field order mrt.PipelineOrder
+---@field graph mrt.PipelineGraph
+---@field sums mrt.PipelineSum[]
+---@field wanted table<integer, boolean>  ids of variables that what runs once reads
+---@field options table          as the planner reads them
+---@field space userdata
+---@field dtypes table<integer, mrt.DType>  by id: what values are stored in, if not as traced
+local Maker = {}
+Maker.__index = Maker
+
+-- ---- what each phase reads and makes --------------------------------------------
+
+-- What a part adds up: totals, in F; or gradients.
+function Maker:adds(part, gradient)
+  local out = {}
+  for _, sum in ipairs(self.sums) do
+    local x = sum.values[part]
+    if x and sum.gradient == gradient and (not gradient or self.wanted[core.id(sum.job.into)]) then
+      out[#out + 1] = { job = sum.job, x = x, into = sum.into[part] }
+    end
+  end
+  return out
+end
+
+local function roots_of(adds, x)
+  local roots = { x }
+  for _, add in ipairs(adds) do roots[#roots + 1] = add.x end
+  return roots
+end
+
+-- Names of what is read, and the tensors; `names` has those of what was made before.
+function Maker:reads(part, needs, names)
+  local graph, out = self.graph, {}
+  if needs.input then out[1] = { "in", graph.ends[part - 1].x } end
+  for _, x in ipairs(needs.saved) do out[#out + 1] = { names[core.id(x)], x } end
+  for _, x in ipairs(needs.passed) do out[#out + 1] = { names[core.id(x)], x } end
+  if needs.dy then out[#out + 1] = { "dy", graph.dys[part] } end
+  return out
+end
+
+-- Values as outputs: {name, tensor}s, and the names by id.
+local function name_all(list, letter, names, out)
+  for _, x in ipairs(list) do
+    local id = core.id(x)
+    if not names[id] then
+      names[id] = letter .. #out + 1
+      out[#out + 1] = { names[id], x }
+    end
+  end
+  return out
+end
+
+local function joined(a, b)
+  local out = table.move(a, 1, #a, 1, {})
+  return table.move(b, 1, #b, #out + 1, out)
+end
+
+-- B alone, or B and W: what they need, from what they are to make.  The first part, which
+-- hands no gradient on, has no W.
+function Maker:backward_needs(part, adds)
+  local graph, again = self.graph, self.settings.again
+  local dx = graph.dys[part - 1]
+  if not self.order.split or not dx then
+    return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
+  end
+  local b, made = phases.needs(graph, part, { dx }, { again = again })
+  return b, (phases.needs(graph, part, roots_of(adds), { again = again, before = made }))
+end
+
+-- What F makes, with the names of it by id.
+function Maker:forward_makes(part, saved)
+  local out, names = {}, {}
+  local last = self.graph.ends[part]
+  if last then out[1], names[core.id(last.x)] = { "out", last.x }, "out" end
+  return name_all(saved, "s", names, out), names
+end
+
+--- What the phases of a part read, make and add up: {name, tensor}s.
+---@param part integer
+---@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W
+function Maker:layout(part)
+  local before, dx = self.graph.ends[part - 1], self.graph.dys[part - 1]
+  local adds, back = self:adds(part, true), dx and { { "dx", dx } } or {}
+  local b, w = self:backward_needs(part, adds)
+  local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
+  local layout = {
+    F = { reads = before and { { "in", before.x } } or {}, makes = out,
+      adds = self:adds(part, false) },
+    B = { reads = self:reads(part, b, names), makes = back, adds = adds },
+  }
+  if w then
+    name_all(w.passed, "p", names, back)
+    layout.W = { reads = self:reads(part, w, names), makes = {}, adds = adds }
+    layout.B.adds = {}
+  end
+  return layout
+end
+
+-- ---- plans -------------------------------------------------------------------------
+
+--- A value of the trace as it is handed on.
+---@param x mrt.Tensor
+---@return mrt.Tensor
+function Maker:stored(x)
+  local dtype = self.dtypes[core.id(x)]
+  return dtype and op.cast(x, dtype) or x
+end
+
+local function plan_phase(self, layout)
+  local traced = self.state.sections[1].traced
+  core.trace_section(0)
+  local phase, outputs = { reads = {}, makes = {}, bytes = {} }, {}
+  for i, r in ipairs(layout.reads) do
+    phase.reads[i] = r[1]
+    core.trace_replace(r[2], core.trace_input(self:stored(r[2])))
+  end
+  for i, r in ipairs(layout.makes) do
+    phase.makes[i], outputs[i] = r[1], self:stored(r[2])
+    phase.bytes[r[1]] = hold.allocated(outputs[i])
+  end
+  for _, add in ipairs(layout.adds) do
+    core.update("accumulate", { add.into, add.x },
+      { scale = add.job.scales[1], largest = add.job.largest })
+  end
+  phase.plan = core.trace_plan(#traced.inputs + #traced.runtime + #layout.reads, outputs,
+    self.options, self.space, self.state.batches[1])
+  for _, r in ipairs(layout.reads) do core.trace_replace(r[2]) end
+  return phase
+end
+
+--- Plan the phases of a part.
+---@param part integer
+---@param layouts table  of Maker:layout
+---@return mrt.PipelinePart
+function Maker:plan(part, layouts)
+  local made = { part = part }
+  for _, kind in ipairs { "F", "B", "W" } do
+    made[kind] = layouts[kind] and plan_phase(self, layouts[kind])
+  end
+  hold.count(made, self.graph.q)
+  return made
+end
+
+return Maker

@@ -1,0 +1,239 @@
+--- phases.lua -- what each part computes forward, backward and for its weights, and what
+--- of one phase the next has to be given
+---
+--- A gradient is made by the part that the gradient of its output goes to: the lowest one
+--- whose incoming gradient it reads, or the last.  Of a parameter that several parts read
+--- each of them has a summand.
+---
+--- What B reads of F is saved, but for views, of which the base is: B makes them again, as
+--- it does what depends on no parameter, or is a view or a cast of one.  What W reads of B
+--- is handed on likewise.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+
+local op = core.op
+
+local phases = {}
+
+local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
+
+---@class mrt.PipelineGraph: mrt.PipelineCut
+---@field q integer                parts
+---@field dys mrt.Tensor[]         gradients of what the parts hand on
+---@field dx table<integer, boolean>  ids of the gradients of parameters
+---@field known table              labels by id
+
+--- Take the gradients of a loss that has been cut.
+---@param graph mrt.PipelineCut
+---@param dys mrt.Tensor[]  of its ends
+---@param dx mrt.Tensor[]   of the parameters
+---@return mrt.PipelineGraph
+function phases.graph(graph, dys, dx)
+  local out = setmetatable({ q = #dys + 1, dys = dys, dx = {}, known = {}, takes = {} },
+    { __index = graph })
+  for part, dy in ipairs(dys) do
+    if out.takes[core.id(dy)] then
+      refuse("part %d of the layers hands its gradient on as it came: too many stages", part)
+    end
+    out.takes[core.id(dy)] = part
+  end
+  for _, g in pairs(dx) do
+    if g then out.dx[core.id(g)] = true end
+  end
+  return out
+end
+
+-- The forward value that a tensor is, or nil.  What the loss does not need of what computes
+-- it, as statistics of a norm, is one too.
+local function forward_of(graph, x, id)
+  if graph.by_id[id] or not core.maker(x) then return graph.by_id[id] end
+  local _, _, _, expression = core.work(x)
+  local sibling = graph.by_expression[expression]
+  if not sibling then return nil end
+  local node = setmetatable({ id = id, x = x, view = false }, { __index = sibling })
+  graph.by_id[id] = node
+  return node
+end
+
+local function least(a, b) return a and b and math.min(a, b) or a or b end
+local function greatest(a, b) return a and b and math.max(a, b) or a or b end
+
+-- The label of what has ones of its own: what comes from another part, or is forward.
+local function given(graph, x, id)
+  if graph.takes[id] then return { back = graph.takes[id], gradient = true } end
+  local node = forward_of(graph, x, id)
+  return node and { part = node.part }
+end
+
+-- Of what it is computed from; nil, with that on the stack, as long as it is not known.
+local function combined(graph, x, id, stack)
+  local _, inputs = core.maker(x)
+  local own, ready = { gradient = graph.dx[id] }, true
+  for _, y in ipairs(inputs or {}) do
+    local of = graph.known[core.id(y)]
+    if of then
+      own.back, own.part = least(own.back, of.back), greatest(own.part, of.part)
+      own.gradient = own.gradient or of.gradient
+    else
+      ready, stack[#stack + 1] = false, y
+    end
+  end
+  return ready and own or nil
+end
+
+-- Of which part a value is: by gradients that it reads (`back`), or as a forward value;
+-- whether gradients are among what it is computed from.
+local function label(graph, x)
+  local known, stack = graph.known, { x }
+  while #stack > 0 do
+    local y = stack[#stack]
+    local id = core.id(y)
+    known[id] = known[id] or given(graph, y, id) or combined(graph, y, id, stack)
+    if known[id] then table.remove(stack) end
+  end
+  return known[core.id(x)]
+end
+
+local function part_of(graph, x)
+  local of = label(graph, x)
+  return of.back or of.gradient and graph.q or of.part or graph.q
+end
+
+local function add_to(out, part, x) out[part] = out[part] and op.add(out[part], x) or x end
+
+-- The summands of a gradient, by the part that has them.
+local function summands(graph, x)
+  local name, inputs = core.maker(x)
+  local out = {}
+  if name == "cast" then
+    local inner = summands(graph, inputs[1])
+    if next(inner, next(inner)) then
+      for part, y in pairs(inner) do out[part] = op.cast(y, x:get_dtype()) end
+      return out
+    end
+  elseif name == "add" and part_of(graph, inputs[1]) ~= part_of(graph, inputs[2]) then
+    for _, y in ipairs(inputs) do
+      for part, z in pairs(summands(graph, y)) do add_to(out, part, z) end
+    end
+    return out
+  end
+  return { [part_of(graph, x)] = x }
+end
+
+--- What of a value that is added up over micro-batches each part has to add.
+---@param graph mrt.PipelineGraph
+---@param x mrt.Tensor
+---@return table<integer, mrt.Tensor> values  by part
+---@return boolean gradient  it is one, and belongs to the parts' parameters
+function phases.values(graph, x)
+  local of = label(graph, x)
+  if not of.gradient then return { [part_of(graph, x)] = x }, false end
+  return summands(graph, x), true
+end
+
+-- ---- what a phase reads of those before ---------------------------------------
+
+-- What stands for a forward value: the base of a view.  nil: made again, of parameters.
+local function base(node)
+  while node.view or node.op == "cast" do
+    if #node.reads == 0 then return nil end
+    if not node.view or #node.reads > 1 or #node.params > 0 then return node end
+    node = node.reads[1]
+  end
+  return node
+end
+
+---@class mrt.PipelineNeeds
+---@field saved mrt.Tensor[]  forward values, in the order of the program
+---@field input boolean       what came in
+---@field dy boolean          the gradient that came in
+---@field passed mrt.Tensor[]  of the phase before, W's of B
+
+local function wrong_part(graph, node, part)
+  local file, line = node.x:origin()
+  refuse("%s:%d: %s of part %d of the layers is read for part %d of %d, too", file, line,
+    node.x:type(), node.part, part, graph.q)
+end
+
+local Walk = {}
+Walk.__index = Walk
+
+-- A forward value is saved, or is what came in, or is made again.
+function Walk:forward(node)
+  local came = self.graph.ends[self.part - 1]
+  if node == came then
+    self.needs.input = true
+  elseif node.part ~= self.part then
+    wrong_part(self.graph, node, self.part)
+  elseif self.again then
+    return true
+  else
+    local from = base(node)
+    if from == came and came then
+      self.needs.input = true
+    elseif from then
+      self.saved[from.id] = from
+    end
+  end
+  return false
+end
+
+-- What is met on the way; whether to go on below it.
+function Walk:visit(x, id)
+  local graph = self.graph
+  if graph.takes[id] == self.part then
+    self.needs.dy = true
+    return false
+  end
+  local node = forward_of(graph, x, id)
+  if node then return self:forward(node) end
+  if self.before and self.before[id] then
+    local _, _, view = core.work(x)
+    if not view then
+      self.passed[id] = x
+      return false
+    end
+  end
+  if core.maker(x) then self.made[id] = true end
+  return true
+end
+
+local function in_order(by_id, field)
+  local ids, out = {}, {}
+  for id in pairs(by_id) do ids[#ids + 1] = id end
+  table.sort(ids)
+  for i, id in ipairs(ids) do out[i] = field and by_id[id][field] or by_id[id] end
+  return out
+end
+
+--- What `roots`, computed by a part, read of the phases before.
+---@param graph mrt.PipelineGraph
+---@param part integer
+---@param roots mrt.Tensor[]
+---@param o {again: boolean?, before: table?}  again: forward values are computed once more;
+---  before: ids of what B has made
+---@return mrt.PipelineNeeds
+---@return table made  ids of what is made on the way
+function phases.needs(graph, part, roots, o)
+  local walk = setmetatable({ graph = graph, part = part, again = o.again, before = o.before,
+    needs = { input = false, dy = false }, saved = {}, passed = {}, made = {} }, Walk)
+  local seen, stack = {}, {}
+  for _, x in ipairs(roots) do stack[#stack + 1] = x end
+  while #stack > 0 do
+    local x = table.remove(stack)
+    local id = core.id(x)
+    if not seen[id] then
+      seen[id] = true
+      if walk:visit(x, id) then
+        local _, inputs = core.maker(x)
+        for _, y in ipairs(inputs or {}) do stack[#stack + 1] = y end
+      end
+    end
+  end
+  walk.needs.saved, walk.needs.passed = in_order(walk.saved, "x"), in_order(walk.passed)
+  return walk.needs, walk.made
+end
+
+return phases

@@ -1,0 +1,184 @@
+--- run.lua -- a stage's part of a step, for real
+---
+--- The events in their order; then what several parts of this stage have added up of one
+--- parameter is put together, and gradients of parameters that several stages have are
+--- added up, in the order of the stages, totals go from who has them to all, and each stage
+--- runs what runs once.  Whatever breaks off here ends the others' step too, with its words.
+---
+--- SPDX-License-Identifier: MIT
+
+local accumulate = require "mrt.accumulate"
+local core = require "mrt.core"
+local hold = require "mrt.pipeline.hold"
+
+local op = core.op
+
+local run = {}
+
+-- What it returns would keep what it was given.
+local function send(comm, x, to) op.send(x, { to = to - 1, comm = comm }):free() end
+
+local function backend(entry, inputs, number)
+  local comm, back = entry.settings.comm.number, {}
+  function back.run(phase, e, given)
+    local all = table.move(inputs, 1, #inputs, 1, {})
+    for i, block in ipairs(given) do all[#inputs + i] = block.x end
+    local made = phase.plan:run_part(all, (e.micro - 1) * entry.size, entry.rows, number, nil,
+      entry.first_rows[e.does .. e.part])
+    for i, x in ipairs(made) do made[i] = { x = x, users = 1 } end
+    return made
+  end
+  function back.send(block, to) send(comm, block.x, to) end
+  function back.recv(part, name, from)
+    local like = entry.came[hold.slot(part, 0, name)]
+    return { users = 1, x = op.recv { from = from - 1, shape = like.shape, dtype = like.dtype,
+      comm = comm } }
+  end
+  function back.share(block)
+    block.users = block.users + 1
+    return block
+  end
+  function back.free(block)
+    block.users = block.users - 1
+    if block.users == 0 then block.x:free() end
+  end
+  return back
+end
+
+local function recv(comm, like, from)
+  return op.recv { from = from - 1, shape = like:get_shape(), dtype = like:get_dtype(),
+    comm = comm }
+end
+
+-- The lowest stage adds up, the others take what it has.
+local function add_tied(entry, t)
+  local comm, own, lowest = entry.settings.comm.number, entry.settings.stage, t.stages[1]
+  local function with_received(plan, from)
+    local x = recv(comm, t.into, from)
+    plan:run { x }
+    x:free()
+  end
+  if own ~= lowest then
+    send(comm, t.into, lowest)
+    return with_received(t.write, lowest)
+  end
+  for i = 2, #t.stages do with_received(t.add, t.stages[i]) end
+  for i = 2, #t.stages do send(comm, t.into, t.stages[i]) end
+end
+
+local function share_total(settings, t)
+  local x = op.broadcast(t.into, { root = t.root, comm = settings.comm.number })
+  if t.root ~= settings.stage - 1 then t.into:assign(x) end
+  x:free()
+end
+
+-- ---- before the first step ---------------------------------------------------------
+
+--- What all stages must agree on, in words.
+---@param order mrt.PipelineOrder
+---@param graph mrt.PipelineGraph
+---@return string
+function run.describe(order, graph)
+  local words, ends = {}, {}
+  for s, list in ipairs(order.stages) do
+    for _, a in ipairs(list) do words[#words + 1] = a[1] .. a[2] .. "." .. a[3] end
+    words[#words + 1] = "|" .. s
+  end
+  local hash = 5381
+  for byte in table.concat(words, " "):gmatch "." do
+    hash = (hash * 33 + byte:byte()) & 0xffffffff
+  end
+  for part, node in ipairs(graph.ends) do ends[part] = node.x:type() end
+  return ("%d micro-batches, %d chunks a stage, the schedule with the sum %08x, cut behind %s")
+    :format(order.m, order.v, hash, table.concat(ends, ", "))
+end
+
+-- The texts of all stages.
+local function gather(settings, text)
+  local comm, out = settings.comm.number, {}
+  for root = 0, settings.p - 1 do
+    local own = root == settings.stage - 1
+    local size = core.communicator.bytes(comm, "broadcast", root, own and ("<I8"):pack(#text) or 8)
+    out[root + 1] = core.communicator.bytes(comm, "broadcast", root,
+      own and text or (("<I8"):unpack(size)))
+  end
+  return out
+end
+
+-- All stages have planned the same, and what several have is the same.
+local function agree(entry)
+  local settings = entry.settings
+  for s, said in ipairs(settings.p > 1 and gather(settings, entry.said) or {}) do
+    if said ~= entry.said then
+      core.fail("rank", "pipeline", ("stage %d has %s; stage %d has %s"):format(settings.stage,
+        entry.said, s, said))
+    end
+  end
+  for _, o in ipairs(entry.owned) do
+    if o.parameter and #o.stages > 1 then run.equal(settings, o.variable, o.stages) end
+  end
+  entry.agreed = true
+end
+
+--- Of the stages that have a variable the lowest gives it to the others.
+---@param settings mrt.PipelineSettings
+---@param variable mrt.Tensor
+---@param stages integer[]
+function run.equal(settings, variable, stages)
+  for i = 2, #stages do
+    if settings.stage == stages[1] then
+      send(settings.comm.number, variable, stages[i])
+    elseif settings.stage == stages[i] then
+      local x = recv(settings.comm.number, variable, stages[1])
+      variable:assign(x)
+      x:free()
+    end
+  end
+end
+
+--- Let every rank have what any stage has: parameters, and what optimizers keep of them.
+---@param settings mrt.PipelineSettings
+function run.collect(settings)
+  for _, o in ipairs(settings.owned or {}) do
+    local own, v = false, o.variable
+    for _, s in ipairs(o.stages) do own = own or s == settings.stage end
+    local x = op.broadcast(own and v or op.full { shape = v:get_shape(), value = 0,
+      dtype = v:get_dtype() }, { root = o.stages[1] - 1, comm = settings.comm.number })
+    if not own then v:assign(x) end
+    x:free()
+  end
+end
+
+local function all(entry, inputs, number)
+  if not entry.agreed then agree(entry) end
+  accumulate.start(entry)
+  if entry.first then entry.first:run_part({}, 0, 0, number) end
+  hold.walk(entry.settings.stage, entry.stages, entry.events, backend(entry, inputs, number))
+  for _, sum in ipairs(entry.beside) do sum.plan:run { sum.from } end
+  for _, t in ipairs(entry.tied) do add_tied(entry, t) end
+  for _, t in ipairs(entry.totals) do share_total(entry.settings, t) end
+  local final, outputs = entry.core:run_part(inputs, 0, 0, number), {}
+  for i, place in ipairs(entry.where) do outputs[i] = final[place.final] end
+  return outputs
+end
+
+local function words_of(err)
+  return type(err) == "table" and err.message or tostring(err)
+end
+
+--- The function that runs this stage's part of a step: of the inputs, and of how many steps
+--- were before, for random numbers.
+---@param entry table
+---@return fun(inputs: any[], number: integer): mrt.Tensor[]
+function run.of(entry)
+  return function(inputs, number)
+    local ok, outputs = pcall(all, entry, inputs, number)
+    if ok then return outputs end
+    if not (type(outputs) == "table" and outputs.code == "rank") and entry.order.p > 1 then
+      pcall(core.communicator.abort, entry.settings.comm.number, words_of(outputs))
+    end
+    error(outputs, 0)
+  end
+end
+
+return run

@@ -1,0 +1,224 @@
+--- step.lua -- a step in stages: traced, planned and run
+---
+--- All ranks trace the whole function, over a micro-batch and over the batch, as
+--- accumulation does, and cut it alike.  Each makes the plans of its own parts: of F, B and
+--- W, which are run for each micro-batch, and what runs once, with this stage's parameters.
+--- Whatever goes from one plan to another is an output of the one and an input of the other.
+---
+--- SPDX-License-Identifier: MIT
+
+local accumulate = require "mrt.accumulate"
+local core = require "mrt.core"
+local describe = require "mrt.pipeline.describe"
+local hold = require "mrt.pipeline.hold"
+local narrow = require "mrt.pipeline.narrow"
+local Maker = require "mrt.pipeline.parts"
+local phases = require "mrt.pipeline.phases"
+local program = require "mrt.pipeline.program"
+local run = require "mrt.pipeline.run"
+local with = require "mrt.util.options".with
+
+local op = core.op
+
+local step = {}
+
+local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
+
+-- ---- what is added up, by whom ---------------------------------------------------
+
+---@class mrt.PipelineSum
+---@field job table          of accumulation
+---@field values table<integer, mrt.Tensor>  by part: what it adds
+---@field into table<integer, mrt.Tensor>  by part of this stage: what it adds it up in
+---@field gradient boolean
+---@field stages integer[]   that have a summand
+
+local function stages_of(settings, values)
+  local seen, out = {}, {}
+  for part in pairs(values) do
+    local s = settings:home(part)
+    if not seen[s] then seen[s], out[#out + 1] = true, s end
+  end
+  table.sort(out)
+  return out
+end
+
+-- What each part of this stage adds up in: the first in the accumulator, others beside it.
+local function places_of(settings, job, values)
+  local parts, into = {}, {}
+  for part in pairs(values) do
+    if settings:home(part) == settings.stage then parts[#parts + 1] = part end
+  end
+  table.sort(parts)
+  for i, part in ipairs(parts) do
+    into[part] = i == 1 and job.into or core.variable(op.full { shape = job.into:get_shape(),
+      value = 0, dtype = job.into:get_dtype() })
+  end
+  return into
+end
+
+local function sums_of(state, settings)
+  local graph, list = state.sections[1].pipeline.graph, {}
+  for i, job in ipairs(state.jobs) do
+    local values, gradient = phases.values(graph, job.values[1])
+    list[i] = { job = job, values = values, gradient = gradient,
+      stages = stages_of(settings, values), into = places_of(settings, job, values) }
+  end
+  return list
+end
+
+-- ---- what runs once --------------------------------------------------------------
+
+local function plan_add(maker, into)
+  core.trace_section()
+  core.update("accumulate", { into, core.trace_input(into) }, { scale = 1 })
+  return core.trace_plan(1, {}, maker.options, maker.space)
+end
+
+-- Plans that add to an accumulator, or write it, what another stage sends.
+local function plan_tied(maker, sum)
+  local into, plans = sum.job.into, { into = sum.job.into, stages = sum.stages }
+  plans.add = plan_add(maker, into)
+  core.trace_section()
+  core.assign(into, core.trace_input(into))
+  plans.write = core.trace_plan(1, {}, maker.options, maker.space)
+  plans.nbytes = into:nbytes()
+  return plans
+end
+
+local function has(list, s)
+  for _, x in ipairs(list) do if x == s then return true end end
+  return false
+end
+
+local function plan_shared(maker, entry)
+  entry.tied, entry.totals, entry.beside = {}, {}, {}
+  for _, sum in ipairs(maker.sums) do
+    for _, x in pairs(maker.wanted[core.id(sum.job.into)] and sum.into or {}) do
+      if x ~= sum.job.into then
+        entry.accumulators[core.id(x)] = true
+        table.insert(entry.beside, { plan = plan_add(maker, sum.job.into), from = x })
+      end
+    end
+    if not sum.gradient then
+      table.insert(entry.totals, { into = sum.job.into, root = sum.stages[1] - 1,
+        nbytes = sum.job.into:nbytes() })
+    elseif #sum.stages > 1 and has(sum.stages, maker.settings.stage) then
+      table.insert(entry.tied, plan_tied(maker, sum))
+    end
+  end
+end
+
+local function first_rows(events, size)
+  local out = {}
+  for _, e in ipairs(events) do
+    local key = e.does .. e.part
+    out[key] = out[key] or (e.micro - 1) * size
+  end
+  return out
+end
+
+-- What messages bring to the parts of this stage; bytes of all that is sent anywhere.
+local function arrivals(maker, parts)
+  local came, sizes = {}, {}
+  for part = 1, maker.graph.q do
+    local ends = { ["in"] = maker.graph.ends[part - 1], dy = maker.graph.ends[part] }
+    for name, node in pairs(ends) do
+      local x = maker:stored(name == "in" and node.x or maker.graph.dys[part])
+      local key = hold.slot(part, 0, name)
+      sizes[key] = x:nbytes()
+      if parts[part] then
+        came[key] = { bytes = hold.allocated(x), shape = x:get_shape(), dtype = x:get_dtype() }
+      end
+    end
+  end
+  return came, sizes
+end
+
+-- The largest of what is received once the micro-batches are through.
+local function largest_behind(entry)
+  local most = 0
+  for _, list in ipairs { entry.tied, entry.totals } do
+    for _, t in ipairs(list) do most = math.max(most, hold.allocated(t.into)) end
+  end
+  return most
+end
+
+local function check_alike(state, m)
+  if #state.sizes > 1 or state.count ~= m then
+    refuse("a batch of %d rows in %d micro-batches, a multiple of %d wanted", state.rows, m, m)
+  end
+  if not state.sections[1].pipeline then refuse "the function takes no gradient (mrt.grad)" end
+end
+
+local function plan_all(self, state, trace)
+  local settings, m = self.options.pipeline, state.count
+  local entry, final, rows = accumulate.begin(self, state)
+  if #rows[1] > 0 then
+    refuse "a result has a row for each row of the batch; numbers of the whole batch wanted"
+  end
+  local plain = with(self.options, "pipeline", nil)
+  local wanted = accumulate.plan_final(self, state, entry, final, plain)
+  trace.stages:check_final(wanted)
+  local order = settings:order(m)
+  local maker = setmetatable({ state = state, settings = settings, order = order,
+    graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
+    options = plain, space = self.space }, Maker)
+  entry.settings, entry.order, entry.stages = settings, order, {}
+  entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
+  entry.said = run.describe(order, maker.graph)
+  local layouts = {}
+  for part = settings.stage, maker.graph.q, settings.p do layouts[part] = maker:layout(part) end
+  local done = narrow.look(maker, layouts)
+  for part, layout in pairs(layouts) do entry.stages[part] = maker:plan(part, layout) end
+  done()
+  plan_shared(maker, entry)
+  accumulate.plan_first(self, state, entry, plain)
+  entry.events = program.of(order, settings.stage)
+  entry.first_rows = first_rows(entry.events, entry.size)
+  entry.came, entry.sizes = arrivals(maker, entry.stages)
+  entry.held = hold.bytes(settings.stage, entry.stages, entry.events, entry.came,
+    largest_behind(entry))
+  return entry
+end
+
+-- All plans in the order in which they first run, and how often each does.
+local function list_plans(entry, state)
+  local list, runs = { entry.first }, { entry.first and 1 }
+  for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
+    for _, kind in ipairs { "F", "B", "W" } do
+      local phase = entry.stages[part][kind]
+      if phase then list[#list + 1], runs[#runs + 1] = phase.plan, entry.count end
+    end
+  end
+  entry.input_bytes = accumulate.input_bytes(state, #list + (entry.first and 0 or 1))
+  for _, sum in ipairs(entry.beside) do list[#list + 1], runs[#runs + 1] = sum.plan, 1 end
+  for _, t in ipairs(entry.tied) do
+    local lowest = t.stages[1] == entry.settings.stage
+    list[#list + 1], runs[#runs + 1] = t.add, lowest and #t.stages - 1 or 0
+    list[#list + 1], runs[#runs + 1] = t.write, lowest and 0 or 1
+  end
+  list[#list + 1], runs[#runs + 1] = entry.core, 1
+  return list, runs
+end
+
+--- Inside a trace: trace the function over a micro-batch and over the batch, and plan what
+--- this stage does of it.
+---@param self mrt.Compiled
+---@param trace mrt.Trace
+---@param once fun(input: fun(like: mrt.Tensor): mrt.Tensor): table  calls the function
+---@param m integer  micro-batches
+---@param tensors mrt.Tensor[]
+---@return table entry
+function step.trace(self, trace, once, m, tensors)
+  local state = accumulate.record(self, trace, once, m, tensors)
+  local start = os.clock()
+  check_alike(state, m)
+  local entry = plan_all(self, state, trace)
+  entry.parts, entry.plans, entry.runs = {}, list_plans(entry, state)
+  entry.planning_us = (os.clock() - start) * 1e6
+  entry.run, entry.describe = run.of(entry), describe
+  return entry
+end
+
+return step

@@ -1,0 +1,303 @@
+-- step_spec.lua -- steps in stages: the bits of one rank, the bytes of the plan
+--
+-- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local ranks = require "support.ranks"
+
+-- What all cases share: data, models, a step with options `o`, a run of it.
+local head = [[
+  local x, y
+  local function data(kind)
+    mrt.seed(2)
+    if kind == "mlp" then
+      x, y = mrt.eval(mrt.randn(8, 12), mrt.randn(8, 4))
+    else
+      x, y = mrt.eval(mrt.randint(0, 31, 8, 8), mrt.randint(0, 31, 8, 8))
+    end
+  end
+  local models = {}
+  function models.mlp(dropout)
+    return nn.Sequential(nn.Linear(12, 20), nn.Tanh(), nn.Linear(20, 24), nn.GELU(),
+      nn.Dropout(dropout), nn.Linear(24, 24), nn.LayerNorm(24), nn.Linear(24, 20), nn.ReLU(),
+      nn.Linear(20, 16), nn.Tanh(), nn.Linear(16, 16), nn.SiLU(), nn.Linear(16, 16), nn.Tanh(),
+      nn.Linear(16, 4))
+  end
+  function models.gpt(dropout) -- whose embedding is its head too
+    return nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8, dropout = dropout }
+  end
+  local function loss_of(model, kind, a, b)
+    return kind == "mlp" and (model(a) - b):square():mean() or model:loss(a, b)
+  end
+  local function prepare(kind, o, how)
+    how = how or {}
+    mrt.seed(1)
+    local model = models[kind](how.dropout or 0)
+    local params = model:parameters()
+    local opt = optim[how.optimizer or "adamw"](params, { lr = 1e-2 })
+    mrt.seed(3) -- random numbers follow from when a function is traced
+    local step = mrt.compile(function(a, b)
+      local loss = loss_of(model, kind, a, b)
+      opt:step(mrt.grad(loss, params), { clip = how.clip or nil })
+      return loss
+    end, o)
+    return step, params, opt
+  end
+  local function bits(t) return ("%a"):format(t:item()) end
+  local function losses(step, n)
+    local out = {}
+    for i = 1, n do
+      local loss = step(x, y)
+      out[i] = bits(loss)
+      loss:free()
+    end
+    return table.concat(out, " ")
+  end
+  local function weights(params)
+    local out = {}
+    for i, p in ipairs(params) do
+      local x = p:to "f64"
+      out[i] = bits((x * mrt.arange(p:numel()):to "f64":reshape(p.shape)):sum())
+    end
+    return table.concat(out, " ")
+  end
+]]
+
+local function run(p, code) return ranks.run(p, head .. code) end
+
+describe("a step in stages", function()
+  -- schedules, stages, recomputing, precision, loss scale, dropout, clipping: drawn
+  local random = [[
+    local random_graph = require "support.random_graph"
+    local seed = %d
+    local random = random_graph.generator(seed * 6151 + 77)
+    local function pick(list) return list[random(#list)] or nil end
+    local kind, p = pick { "mlp", "gpt" }, comm.size
+    local schedule = pick { "gpipe", "1f1b", "zero_bubble", "interleaved", "own" }
+    local how = { dropout = pick { 0, 0.1 }, clip = pick { false, 0.5 },
+      optimizer = pick { "adamw", "sgd", "lion" } }
+    local narrow = pick { "f32", "bf16", "f16", "pure" }
+    local o = { accumulate = pick { 4, 8 }, precision = ({ bf16 = policy.precision.bf16(),
+      f16 = policy.precision.f16 { loss_scale = "dynamic" },
+      pure = policy.precision.bf16_pure() })[narrow] }
+    local pipe = { schedule = schedule, recompute = pick { true, false } }
+    if schedule == "own" then -- backwards come last first
+      pipe.schedule = function(stages, m)
+        local out = {}
+        for s = 1, stages do
+          out[s] = {}
+          for i = 1, m do out[s][i], out[s][2 * m + 1 - i] = { "F", i }, { "B", i } end
+        end
+        return out
+      end
+    end
+    data(kind)
+    local one, params = prepare(kind, o, how)
+    local expected, trained = losses(one, 4), weights(params)
+    one, params = nil, nil
+    collectgarbage() collectgarbage()
+
+    local before = mrt.memory().now
+    o.pipeline = pipe
+    local step, own = prepare(kind, o, how)
+    local plan = step:plan(x, y)
+    mrt.memory { reset = true }
+    local first = losses(step, 2)
+    local sent = comm:sent()
+    first = first .. " " .. losses(step, 1)
+    sent = comm:sent() - sent
+    first = first .. " " .. losses(step, 1)
+    collectgarbage()
+    local taken = mrt.memory().peak - before - (plan.inputs - x:nbytes() - y:nbytes())
+    local words = ("seed %%d, %%s, %%s, stage %%d of %%d, %%s %%s %%s %%s %%s"):format(seed, kind,
+      schedule, comm.rank + 1, p, how.dropout, how.clip, how.optimizer, narrow, pipe.recompute)
+    assert(taken == plan.peak, ("%%s: %%d bytes taken, %%d planned"):format(words, taken, plan.peak))
+    -- allreduces of lengths are counted by formula in the plan, not as they are sent
+    local lengths = 16 * plan.collectives
+    assert(math.abs(sent - plan.wire) <= lengths * p,
+      ("%%s: %%d bytes sent, %%g planned"):format(words, sent, plan.wire))
+    mrt.pipeline.collect(step)
+    -- other sums: of a parameter of two stages, of lengths over stages, of micro-batches in
+    -- another order; and what one rank rounds to a narrow dtype may not be where it is cut
+    local same = narrow == "f32" and schedule ~= "own" and kind ~= "gpt" and not how.clip
+    return table.concat({ expected, first, trained, weights(own), tostring(same), words }, "\n")
+  ]]
+
+  -- Whether all numbers of two lines agree to `tolerance`.
+  local function near(a, b, tolerance)
+    local next_b = b:gmatch "%S+"
+    for number in a:gmatch "%S+" do
+      local u, v = tonumber(number), tonumber((next_b()))
+      if math.abs(u - v) > tolerance * math.max(1, math.abs(u)) then return false end
+    end
+    return true
+  end
+
+  for _, p in ipairs { 2, 4 } do
+    it(("takes what it has planned, and has the numbers of one rank: %d stages"):format(p),
+      function()
+        for seed = 1, 10 do
+          for _, text in ipairs(run(p, random:format(seed))) do
+            local expected, got, w, own, same, words = text:match(
+              "^(.-)\n(.-)\n(.-)\n(.-)\n(.-)\n(.*)$")
+            if same == "true" then
+              assert.equal(expected, got, words)
+              assert.equal(w, own, words)
+            else
+              assert.is_true(near(expected, got, words:match "f32" and 1e-5 or 2e-2),
+                words .. "\n" .. expected .. "\n" .. got)
+            end
+          end
+        end
+      end)
+  end
+
+  it("has the bits of one rank, whatever the schedule, on 1 to 4 stages", function()
+    for _, p in ipairs { 1, 2, 3, 4 } do
+      local code = [[
+        data "gpt"
+        local expected = losses(prepare("gpt", { accumulate = 4 }, { dropout = 0.1 }), 3)
+        for _, schedule in ipairs { "gpipe", "1f1b", "zero_bubble" } do
+          for _, again in ipairs { false, true } do
+            local step = prepare("gpt", { accumulate = 4, pipeline = { schedule = schedule,
+              recompute = again } }, { dropout = 0.1 })
+            assert(losses(step, 3) == expected, schedule .. tostring(again))
+          end
+        end
+        return true
+      ]]
+      for _, same in ipairs(run(p, code)) do assert.is_true(same) end
+    end
+  end)
+
+  it("holds what its schedule says, and all of it in fewer bytes with 1F1B", function()
+    local code = [[
+      data "mlp"
+      local out = {}
+      for i, schedule in ipairs { "gpipe", "1f1b" } do
+        local plan = prepare("mlp", { accumulate = 8, pipeline = { schedule = schedule } })
+          :plan(x, y)
+        assert(plan.pipeline.stage == comm.rank + 1 and plan.pipeline.stages == 4)
+        assert(math.abs(plan.pipeline.bubble - 3 / 11) < 1e-12)
+        out[i] = plan.pipeline
+      end
+      assert(out[1].in_flight == 8 and out[2].in_flight == 4 - comm.rank)
+      -- what F saves, for each in flight, is most of what is held
+      for i = 1, 2 do
+        local saved = out[i].phases[1].saved
+        assert(out[i].held >= out[i].in_flight * saved)
+        assert(out[i].held <= out[i].in_flight * saved + 4096, out[i].held)
+      end
+      assert(out[2].held < out[1].held)
+      return true
+    ]]
+    for _, good in ipairs(run(4, code)) do assert.is_true(good) end
+  end)
+
+  it("is planned for each stage where there is none", function()
+    local nn, optim = mrt.nn, mrt.optim
+    local model = nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8 }
+    local params = model:parameters()
+    local opt = optim.adamw(params)
+    local step = mrt.compile(function(a, b)
+      local loss = model:loss(a, b)
+      opt:step(mrt.grad(loss, params), { clip = 1 })
+      return loss
+    end, { accumulate = 4, pipeline = { schedule = "1f1b" } })
+    local x, y = mrt.randint(0, 31, 8, 8), mrt.randint(0, 31, 8, 8)
+    local all = mrt.pipeline.plan(step, 4, x, y)
+    local weights = 0
+    for s, plan in ipairs(all.plans) do
+      assert.equal(s, plan.pipeline.stage)
+      for _, v in ipairs(plan:values()) do
+        if v.role == "weight" then weights = weights + v.bytes end
+      end
+    end
+    local once = 0
+    for _, p in ipairs(params) do once = once + (p:nbytes() + 63) // 64 * 64 end
+    local tied = (31 * 24 * 4 + 63) // 64 * 64
+    assert.equal(once + tied, weights) -- the embedding is the first's and the last's
+    assert.is_true(all.simulation.bubble > 0.2 and all.simulation.bubble < 0.6)
+    assert.equal(4, all.simulation.in_flight[1])
+  end)
+end)
+
+describe("a step in stages is refused", function()
+  local function refused(p, options, text)
+    local code = head .. ([[
+      data "mlp"
+      local ok, err = pcall(function() return prepare("mlp", %s)(x, y) end)
+      assert(not ok)
+      return err.message
+    ]]):format(options)
+    for _, message in ipairs((mrt.communicator.ranks(p, "local mrt, comm = ... local nn, optim, "
+      .. "policy = mrt.nn, mrt.optim, mrt.policy " .. code, { timeout = 20 }))) do
+      assert.matches(text, message, 1, true)
+    end
+  end
+
+  it("before it runs, with what is wanted", function()
+    refused(2, "{ pipeline = {} }", "the number of micro-batches wanted, 2 or more, got nil")
+    refused(2, "{ accumulate = 3, pipeline = {} }",
+      "a batch of 8 rows in 3 micro-batches, a multiple of 3 wanted")
+    refused(2, "{ accumulate = 4, pipeline = { stages = 3 } }", "3 stages on 2 ranks")
+    refused(2, "{ accumulate = 4, pipeline = { schedule = 'fast' } }", "schedule \"fast\"")
+    refused(2, "{ accumulate = 4, pipeline = { schedule = 'gpipe', chunks = 2 } }", "2 chunks")
+    refused(2, "{ accumulate = 4, pipeline = { schedule = 'interleaved', chunks = 8 } }",
+      "16 parts of the layers wanted, one for each stage and chunk; there are places for 9")
+    refused(3, "{ accumulate = 4, pipeline = { schedule = 'interleaved' } }",
+      "4 micro-batches on 3 stages, a multiple of 3 wanted")
+    refused(2, "{ accumulate = 4, memory = '1MiB', pipeline = {} }", "option 'memory'")
+    refused(2, "{ accumulate = 4, pipeline = { depth = 2 } }", "no option 'depth'")
+    refused(2, [[{ accumulate = 4, pipeline = { schedule = function(p, m)
+      local s = mrt.pipeline.one_f_one_b(p, m)
+      s[2][1], s[2][2] = s[2][2], s[2][1]
+      return s
+    end } }]], "stage 2, position 1: B of micro-batch 1 waits for F of stage 2, at position 2")
+  end)
+
+  it("where stages do not agree, or one reads what another has: all are told", function()
+    local function told(body, text)
+      local said = run(2, [[ data "mlp" local ok, err = pcall(function() ]] .. body
+        .. [[ end) return not ok and err.message or "well" ]])
+      for _, message in ipairs(said) do assert.matches(text, message, 1, true) end
+    end
+    told([[ prepare("mlp", { accumulate = 4, pipeline = { schedule = comm.rank == 0 and "gpipe"
+      or "1f1b" } })(x, y) ]], "the schedule with the sum")
+    told([[
+      local model = models.mlp(0)
+      local params = model:parameters()
+      local opt = optim.sgd(params, { lr = 0.1 })
+      mrt.compile(function(a, b)
+        local loss = loss_of(model, "mlp", a, b)
+        local grads = mrt.grad(loss, params)
+        opt:step(grads)
+        return loss, grads[1]:sum()
+      end, { accumulate = 4, pipeline = {} })(x, y) ]],
+      "stage 2 reads the gradient of 'layers.1.weight', which another stage has")
+    told([[
+      local model = models.mlp(0)
+      local params = model:parameters()
+      mrt.compile(function(a, b)
+        local out = model(a)
+        local loss = (out - b):square():mean()
+        mrt.grad(loss, params)
+        return loss, out
+      end, { accumulate = 4, pipeline = {} })(x, y) ]],
+      "a result has a row for each row of the batch")
+  end)
+
+  it("when a stage dies: the others are told who, in time", function()
+    local results, failures = mrt.communicator.ranks(4, "local mrt, comm = ... local nn, optim, "
+      .. "policy = mrt.nn, mrt.optim, mrt.policy " .. head .. [[
+        data "mlp"
+        local step = prepare("mlp", { accumulate = 4, pipeline = {} })
+        step(x, y)
+        if comm.rank == 2 then error("out of the window") end
+        local ok, err = pcall(function() for _ = 1, 3 do step(x, y) end end)
+        return ok and "well" or err.message
+      ]], { timeout = 10 })
+    assert.matches("out of the window", failures[3])
+    for _, r in ipairs { 1, 2, 4 } do assert.matches("rank 2 ended.*window", results[r]) end
+  end)
+end)
