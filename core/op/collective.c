@@ -170,6 +170,17 @@ static void grad_broadcast(mrt_build *b) {
         mrt_expand_to(b, mrt_const_like(b, b->dout[0], 0), mrt_of(b->dout[0]));
 }
 
+/* ---- rules --------------------------------------------------------------- */
+
+/* Position by position of what the ranks have, whatever other ranks do. */
+static int rule_allreduce(const mrt_signature *s, int input, int dim) {
+  return dim;
+}
+/* The first dimension is what ranks share. */
+static int rule_pieces(const mrt_signature *s, int input, int dim) {
+  return dim > 0 ? dim : MRT_RULE_UNKNOWN;
+}
+
 /* ---- rows ---------------------------------------------------------------- */
 
 #define OPTION(field, text, ...)                                               \
@@ -207,26 +218,23 @@ static const mrt_option recvs[] = {
   .cost = MRT_COST_move, .width = MRT_WIDE
 
 const mrt_op mrt_op_allreduce = {
-  ROW(allreduce, 1, reduces),
-  .doc = "y = the reduction of x of all ranks",
-  .grad = grad_allreduce,
-  .bytes = bytes_twice,
-  .inplace = 1,
+  ROW(allreduce, 1, reduces),   .doc = "y = the reduction of x of all ranks",
+  .shard_rule = rule_allreduce, .grad = grad_allreduce,
+  .bytes = bytes_twice,         .inplace = 1,
   .traits = MRT_COLLECTIVE,
 };
 const mrt_op mrt_op_reduce_scatter = {
   ROW(reduce_scatter, 1, reduces),
   .doc = "y = piece r of the reduction of x of all ranks, on rank r",
+  .shard_rule = rule_pieces,
   .grad = grad_reduce_scatter,
   .bytes = bytes_once,
   .traits = MRT_COLLECTIVE,
 };
 const mrt_op mrt_op_allgather = {
-  ROW(allgather, 1, gathers),
-  .doc = "y = x of all ranks, one behind the other",
-  .grad = grad_allgather,
-  .bytes = bytes_once,
-  .traits = MRT_COLLECTIVE | MRT_REPEATS,
+  ROW(allgather, 1, gathers), .doc = "y = x of all ranks, one behind the other",
+  .shard_rule = rule_pieces,  .grad = grad_allgather,
+  .bytes = bytes_once,        .traits = MRT_COLLECTIVE | MRT_REPEATS,
 };
 const mrt_op mrt_op_broadcast = {
   ROW(broadcast, 1, broadcasts),

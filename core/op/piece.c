@@ -17,6 +17,7 @@ static const mrt_option piece_table[] = {
   MRT_OPTION(mrt_piece_options, outer, MRT_OPT_INT, .required = true),
   MRT_OPTION(mrt_piece_options, rank, MRT_OPT_INT, .required = true),
   MRT_OPTION(mrt_piece_options, size, MRT_OPT_INT, .required = true),
+  MRT_OPTION(mrt_piece_options, comm, MRT_OPT_INT, .preset = -1),
 };
 
 static mrt_status piece_infer(mrt_infer *c) {

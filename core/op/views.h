@@ -43,6 +43,7 @@ typedef struct mrt_split_options {
 /* One of `size` pieces of each of `outer` runs. */
 typedef struct mrt_piece_options {
   int64_t outer, rank, size;
+  int64_t comm; /* the group whose pieces they are; below 0: no group's */
 } mrt_piece_options;
 
 typedef struct mrt_custom_options {

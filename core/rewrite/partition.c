@@ -19,7 +19,29 @@
 
 #include <string.h>
 
+/* Computing as many flops is no quicker than moving a byte, on any device. */
+enum { FLOPS = 10 };
+
 static const mrt_placement replicated = { .kind = MRT_REPLICATE };
+
+/* ---- forms --------------------------------------------------------------- */
+
+static const mrt_form *form_of(const mrt_form *list, int op) {
+  for (; list->op >= 0; list++)
+    if (list->op == op) return list;
+  return NULL;
+}
+
+const mrt_form *mrt_partition_form(const mrt_node *n) {
+  const mrt_form *f = form_of(mrt_table_forms, n->op->number);
+  return f ? f : form_of(mrt_sequence_forms, n->op->number);
+}
+
+bool mrt_partition_form_lane(const mrt_partition *p, const mrt_node *n,
+                             mrt_lane *lane) {
+  lane->form = mrt_partition_form(n), lane->block = 0;
+  return lane->form && lane->form->lane(p, n, lane);
+}
 
 /* ---- the lane of a node -------------------------------------------------- */
 
@@ -116,11 +138,11 @@ static void offer_lanes(choice *c, bool *partial) {
   if (mrt_lane_of_sums(n, partial, &c->trial)) offer(c);
   for (int i = 0; p->sequence && i < n->nin; i++)
     if (partial[i]) offer_sequence(c, i);
-  if (mrt_partition_table_lane(p, n, &c->trial)) offer(c);
+  if (mrt_partition_form_lane(p, n, &c->trial)) offer(c);
 }
 
 static bool may_gain(const mrt_partition *p, const mrt_node *n) {
-  if (mrt_partition_has_form(n)) return true;
+  if (mrt_partition_form(n)) return true;
   for (int i = 0; i < n->nin; i++)
     if (mrt_located_of(p, n->in[i])->at.kind != MRT_REPLICATE) return true;
   return false;
@@ -142,6 +164,7 @@ bool mrt_partition_lane(mrt_partition *p, const mrt_node *n, mrt_lane *lane,
   offer_lanes(&c, partial);
   for (int i = 0; i < n->nin; i++)
     *bytes += mrt_partition_bytes(p, n->in[i], &replicated);
+  *bytes += mrt_node_flops(n) / FLOPS * (1 - 1 / (double)p->size);
   if (c.bytes < 0 || (c.bytes > *bytes && *bytes >= 0)) return false;
   *bytes = c.bytes;
   return true;
@@ -175,7 +198,7 @@ static mrt_status build(mrt_partition *p, mrt_node *n, const mrt_lane *lane,
                         mrt_value *const *in) {
   mrt_value **out = MRT_NEW(&p->scratch, mrt_value *, n->nout);
   if (!out) return mrt_nomem(&p->g->ctx->error);
-  MRT_TRY(mrt_partition_table_build(p, n, lane, in, out));
+  MRT_TRY(lane->form->build(p, n, in, out));
   mrt_partition_place(p, n, lane);
   for (int k = 0; k < n->nout; k++) {
     out[k]->name = n->out[k]->name;
@@ -214,7 +237,7 @@ static mrt_status own_piece(mrt_partition *p, mrt_node *n, bool *done) {
   mrt_placement want = mrt_in_pieces(o->outer);
   mrt_value *piece;
   *done = mrt_located_of(p, n->in[0])->at.kind != MRT_REPLICATE &&
-          o->size == p->size && o->rank == p->rank;
+          o->comm == p->comm;
   if (!*done) return MRT_OK;
   MRT_TRY(mrt_partition_move(p, n->in[0], &want, &piece));
   MRT_TRY(mrt_partition_reshape(p, piece, n->out[0]->type, &piece));
@@ -243,12 +266,27 @@ static const mrt_variable *cut_of(const mrt_value *v) {
   return own && own->bucket && own->outer ? own : NULL;
 }
 
+/* An input whose second dimension, the sequence, divides lies in pieces of it; all
+ * of it is there, too. */
+static mrt_status place_input(mrt_partition *p, mrt_value *v) {
+  mrt_located *own = mrt_located_of(p, v);
+  const mrt_type *t = &v->type;
+  if (v->leaf != MRT_LEAF_INPUT || t->rank < 2 || !t->dims[0] || !t->dims[1] ||
+      t->dims[1] % p->size)
+    return MRT_OK;
+  mrt_placement at = mrt_in_pieces(t->dims[0]);
+  MRT_TRY(mrt_partition_move(p, v, &at, &own->local));
+  own->at = at, own->gathered = true, own->whole = v;
+  return MRT_OK;
+}
+
 static mrt_status place_leaf(mrt_partition *p, mrt_value *v) {
-  const mrt_variable *cut = cut_of(v);
+  const mrt_variable *cut = p->inputs ? NULL : cut_of(v);
   mrt_located *own = mrt_located_of(p, v);
   *own = (mrt_located){ .at = replicated,
                         .local = v,
                         .weight = v->leaf == MRT_LEAF_VARIABLE };
+  if (p->inputs) return place_input(p, v);
   if (!cut) return MRT_OK;
   own->at = mrt_in_pieces(cut->outer);
   mrt_type type = mrt_piece_type(&v->type, &own->at, p->size);
@@ -272,25 +310,34 @@ static bool find_group(mrt_partition *p) {
   for (int i = 0; i < p->g->value_count; i++) {
     const mrt_variable *cut = cut_of(p->g->values[i]);
     if (!cut) continue;
-    const mrt_communicator *c = mrt_communicator_find(p->g->ctx, cut->comm);
-    if (!c) return false;
-    p->comm = cut->comm, p->rank = c->rank, p->size = c->size;
+    p->comm = cut->comm;
     return true;
   }
   return false;
 }
 
-mrt_status mrt_pass_partition(mrt_rewrite *r) {
-  mrt_graph *g = r->graph;
-  mrt_partition p = { .g = g, .count = g->value_count };
-  if (!find_group(&p)) return MRT_OK;
-  p.sequence = !r->options->no_sequence;
-  p.values = MRT_NEW(&g->temporary, mrt_located, p.count);
+static mrt_status partition(mrt_partition *p) {
+  mrt_graph *g = p->g;
+  const mrt_communicator *c = mrt_communicator_find(g->ctx, p->comm);
+  if (!c) return g->ctx->error.status;
+  p->rank = c->rank, p->size = c->size;
+  p->count = g->value_count;
+  p->values = MRT_NEW(&g->temporary, mrt_located, p->count);
   int count = g->node_count;
   mrt_node **nodes = mrt_graph_take_order(g);
-  if (!nodes || !p.values) return mrt_nomem(&g->ctx->error);
-  mrt_arena_init(&p.scratch, g->ctx->allocator);
-  mrt_status s = walk(&p, nodes, count);
-  mrt_arena_free(&p.scratch);
+  if (!nodes || !p->values) return mrt_nomem(&g->ctx->error);
+  mrt_arena_init(&p->scratch, g->ctx->allocator);
+  mrt_status s = walk(p, nodes, count);
+  mrt_arena_free(&p->scratch);
   return s;
+}
+
+mrt_status mrt_pass_partition(mrt_rewrite *r) {
+  mrt_partition weights = { .g = r->graph,
+                            .sequence = !r->options->no_sequence },
+                inputs = { .g = r->graph,
+                           .inputs = true,
+                           .comm = r->options->context - 1 };
+  if (find_group(&weights)) MRT_TRY(partition(&weights));
+  return inputs.comm >= 0 ? partition(&inputs) : MRT_OK;
 }

@@ -20,8 +20,7 @@
 typedef struct mrt_lane {
   mrt_placement *in, *out;
   int64_t block; /* of RULE_RUNS: positions of one; 0: none are divided */
-  const struct mrt_table_form *form; /* what stands for it (partition_table.c);
-                                        NULL: the operator itself */
+  const struct mrt_form *form; /* what stands for it; NULL: the operator */
 } mrt_lane;
 
 static inline mrt_placement mrt_in_pieces(int64_t outer) {

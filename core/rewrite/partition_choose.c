@@ -116,7 +116,7 @@ static mrt_status new_lane(choosing *c, const mrt_node *n, mrt_lane *lane) {
 /* The input that is a weight not settled, of a product or of a lookup in what
  * nothing else reads; -1: there is none. */
 static int unsettled(choosing *c, const mrt_node *n) {
-  bool lookup = mrt_partition_has_form(n);
+  bool lookup = mrt_partition_form(n) != NULL;
   for (int i = 0; (n->op->product || lookup) && i < n->nin; i++) {
     const settled *w = weight_of(c, n->in[i]);
     if (w && w->leaf->type.rank > 1 && (!lookup || w->leaf->uses == 1))
@@ -184,7 +184,7 @@ static mrt_status begin(choosing *c, const mrt_node *n, int weight,
           mrt_lane_local(n, &lane, c->p.size, a, options, types);
   if (!*done) {
     w->at = at;
-    *done = mrt_partition_table_lane(&c->p, n, &lane);
+    *done = mrt_partition_form_lane(&c->p, n, &lane);
     w->at = replicated;
   }
   if (!*done) return MRT_OK;

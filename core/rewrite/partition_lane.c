@@ -118,9 +118,12 @@ static bool place_input(const ruling *r, int input, const mrt_placement *from,
   return before && t->dims[d] && t->dims[d] % (before * r->pieces) == 0;
 }
 
+/* Other groups' collectives are in pieces what they are of the whole: all ranks
+ * of theirs have the same of it. */
 static bool may_divide(const mrt_node *n) {
-  return !(n->op->traits & (MRT_UPDATES | MRT_COLLECTIVE | MRT_SWAPS |
-                            MRT_WAITS | MRT_RANDOM | MRT_BATCH_STATISTICS));
+  bool meets = (n->op->traits & MRT_COLLECTIVE) && !n->op->shard_rule;
+  return !meets && !(n->op->traits & (MRT_UPDATES | MRT_SWAPS | MRT_WAITS |
+                                      MRT_RANDOM | MRT_BATCH_STATISTICS));
 }
 
 bool mrt_lane_from(const mrt_node *n, int input, const mrt_placement *p,

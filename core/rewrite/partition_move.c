@@ -77,7 +77,7 @@ static mrt_status meet(mrt_partition *p, int op, mrt_value *v,
 
 static mrt_status own(mrt_partition *p, mrt_value *v, int64_t outer,
                       mrt_type type, mrt_value **out) {
-  mrt_piece_options o = { outer, p->rank, p->size };
+  mrt_piece_options o = { outer, p->rank, p->size, p->comm };
   MRT_TRY(mrt_partition_put(p, MRT_OP_own_piece, &o, 1, &v, v->origin, &v));
   return mrt_partition_reshape(p, v, type, out);
 }

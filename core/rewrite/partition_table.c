@@ -258,42 +258,24 @@ static void loss_grad(building *b, const mrt_node *n, mrt_value *const *in,
   out[0] = PUT(b, mul, NULL, PUT(b, sub, NULL, p, hit), along(b, dy, own));
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the forms ----------------------------------------------------------- */
 
-struct mrt_table_form {
-  int op;
-  bool (*lane)(const mrt_partition *p, const mrt_node *n, mrt_lane *lane);
-  void (*build)(building *b, const mrt_node *n, mrt_value *const *in,
-                mrt_value **out);
+#define BUILD(name)                                                            \
+  static mrt_status build_##name(mrt_partition *p, const mrt_node *n,          \
+                                 mrt_value *const *in, mrt_value **out) {      \
+    building b = { .p = p, .origin = n->origin };                              \
+    name(&b, n, in, out);                                                      \
+    return b.status;                                                           \
+  }
+BUILD(embedding)
+BUILD(embedding_grad)
+BUILD(loss)
+BUILD(loss_grad)
+
+const mrt_form mrt_table_forms[] = {
+  { MRT_OP_embedding, embedding_lane, build_embedding },
+  { MRT_OP_embedding_grad, grad_lane, build_embedding_grad },
+  { MRT_OP_cross_entropy, loss_lane, build_loss },
+  { MRT_OP_cross_entropy_grad, loss_grad_lane, build_loss_grad },
+  { -1, NULL, NULL },
 };
-
-static const struct mrt_table_form forms[] = {
-  { MRT_OP_embedding, embedding_lane, embedding },
-  { MRT_OP_embedding_grad, grad_lane, embedding_grad },
-  { MRT_OP_cross_entropy, loss_lane, loss },
-  { MRT_OP_cross_entropy_grad, loss_grad_lane, loss_grad },
-};
-
-bool mrt_partition_has_form(const mrt_node *n) {
-  for (int i = 0; i < MRT_COUNT(forms); i++)
-    if (n->op->number == forms[i].op) return true;
-  return false;
-}
-
-bool mrt_partition_table_lane(const mrt_partition *p, const mrt_node *n,
-                              mrt_lane *lane) {
-  for (int i = 0; i < MRT_COUNT(forms); i++)
-    if (n->op->number == forms[i].op) {
-      lane->form = &forms[i], lane->block = 0;
-      return forms[i].lane(p, n, lane);
-    }
-  return false;
-}
-
-mrt_status mrt_partition_table_build(mrt_partition *p, const mrt_node *n,
-                                     const mrt_lane *lane, mrt_value *const *in,
-                                     mrt_value **out) {
-  building b = { .p = p, .origin = n->origin };
-  lane->form->build(&b, n, in, out);
-  return b.status;
-}

@@ -22,7 +22,9 @@ typedef struct mrt_located {
 typedef struct mrt_partition {
   mrt_graph *g;
   int64_t comm, rank, size;
-  bool sequence;       /* sums may be taken in pieces of leading dimensions */
+  bool inputs;   /* what lies in pieces are inputs, along the sequence; else
+                  weights */
+  bool sequence; /* sums may be taken in pieces of leading dimensions */
   mrt_located *values; /* by id */
   int count;
   mrt_arena scratch; /* of one node */
@@ -50,15 +52,23 @@ void mrt_partition_place(mrt_partition *p, const mrt_node *n,
 /* The value as `want` says, in nodes appended to the graph. */
 mrt_status mrt_partition_move(mrt_partition *p, mrt_value *v,
                               const mrt_placement *want, mrt_value **out);
-/* An operator whose table is cut by rows, or whose classes are cut, in a form of
- * its own; false: it has none as its inputs lie. */
-bool mrt_partition_has_form(const mrt_node *n);
-bool mrt_partition_table_lane(const mrt_partition *p, const mrt_node *n,
-                              mrt_lane *lane);
-/* Append that form of it, of inputs that lie as the lane wants; out[0..nout). */
-mrt_status mrt_partition_table_build(mrt_partition *p, const mrt_node *n,
-                                     const mrt_lane *lane, mrt_value *const *in,
-                                     mrt_value **out);
+/* A form of its own, for what no rule says: some inputs must lie so, and other
+ * nodes stand for the operator. */
+typedef struct mrt_form {
+  int op;
+  /* Fill the lane; false: there is none as the inputs lie. */
+  bool (*lane)(const mrt_partition *p, const mrt_node *n, mrt_lane *lane);
+  /* Append it, of inputs that lie as the lane wants; out[0..nout). */
+  mrt_status (*build)(mrt_partition *p, const mrt_node *n, mrt_value *const *in,
+                      mrt_value **out);
+} mrt_form;
+/* Up to one whose op is below 0: of tables cut by rows (partition_table.c), of
+ * the sequence in pieces (partition_sequence.c). */
+extern const mrt_form mrt_table_forms[], mrt_sequence_forms[];
+const mrt_form *mrt_partition_form(const mrt_node *n); /* NULL: it has none */
+/* Fill the lane of a node's form; false: it has none as its inputs lie. */
+bool mrt_partition_form_lane(const mrt_partition *p, const mrt_node *n,
+                             mrt_lane *lane);
 /* Append op(in), as its row infers it; out: the first output, or `nout`. */
 mrt_status mrt_partition_put(mrt_partition *p, int op, const void *options,
                              int nin, mrt_value *const *in, mrt_origin at,

@@ -21,13 +21,15 @@ local mesh = {}
 ---@field tensor? integer  ranks with the same rows, which compute each product together
 ---@field sequence? boolean  of these: activations between products lie in pieces too
 ---  (default true)
+---@field context? integer  ranks with the same rows, each of which computes a part of the
+---  sequence, the second dimension of inputs
 ---@field pipeline? integer  stages of the layers (the option `pipeline` says more)
 ---@field comm? mrt.Communicator  of all its ranks; by default all that there are
 ---@field cut? fun(p: mrt.ShardParameter): integer|string|false|nil  how `tensor` cuts a
 ---  weight: along this dimension, counted from 1; false: not at all; nil: as is found best
 
 -- Innermost first.
-local dimensions <const> = { "tensor", "shard", "data", "pipeline" }
+local dimensions <const> = { "tensor", "context", "shard", "data", "pipeline" }
 
 --- The dimensions that there are, innermost first.
 ---@type string[]

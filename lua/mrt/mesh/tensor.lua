@@ -44,7 +44,7 @@ local behind = setmetatable({}, weak)   -- by gradient: {piece, own}
 -- What this rank has of a whole value, as a vector.
 local function own(piece, x)
   local part = op.own_piece(x, { outer = piece.outer, rank = piece.comm.rank,
-    size = piece.comm.size })
+    size = piece.comm.size, comm = piece.comm.number })
   return op.reshape(part, { part:numel() })
 end
 
@@ -110,18 +110,19 @@ end
 
 -- Weights are cut; those that every rank has are alike on all of them.
 local function settle(self, new, outers, dtype)
-  local comm = self.mesh.comm.tensor
+  local comm, along = self.mesh.comm.tensor, self.mesh.comm.context
   for i, p in ipairs(new) do
     self.settled[p] = true
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
-    if outers[i] > 0 then
+    if along and along.transport ~= "self" then core.assign(p, begins(p, along)) end
+    if outers[i] and outers[i] > 0 then
       local piece, optimizer = cut(p, outers[i], comm, p:get_name()), owners.of(p)
       piece_of[p], whole_of[piece.own] = piece, piece
       if optimizer then
         owners.set(optimizer, { piece.own })
         optimizer:stand_in(piece.own, p)
       end
-    elseif comm.transport ~= "self" then
+    elseif comm and comm.transport ~= "self" then
       core.assign(p, begins(p, comm))
     end
   end
@@ -132,8 +133,8 @@ local function place(self, ys, params)
   local new = unsettled(self, params)
   if #new == 0 then return end
   local mesh = self.mesh
-  local outers = asked(mesh, new, core.weights_to_cut(ys[1], new, mesh.size.tensor,
-    mesh.sequence))
+  local outers = mesh.size.tensor > 1 and asked(mesh, new, core.weights_to_cut(ys[1], new,
+    mesh.size.tensor, mesh.sequence)) or {}
   local weights = self.trace.options.weights
   retrace.request(function() settle(self, new, outers, weights and weights.dtype) end)
 end
@@ -155,7 +156,8 @@ local function hand(piece, x)
 end
 
 function Outer:grad(next, ys, xs, o)
-  if self.mesh and self.mesh.size.tensor > 1 then place(self, ys, xs) end
+  local comm = self.mesh and self.mesh.comm
+  if comm and (comm.tensor or comm.context) then place(self, ys, xs) end
   local any, inner = false, {}
   for i, x in ipairs(xs) do
     inner[i] = piece_of[x] and piece_of[x].own or x
@@ -269,7 +271,9 @@ end
 
 function Outer:begin(trace)
   self.updated = {}
-  if not self.mesh or self.mesh.size.tensor == 1 then return end
+  local comm = self.mesh and self.mesh.comm
+  if not comm or not (comm.tensor or comm.context) then return end
+  trace.options.context = comm.context and comm.context.number + 1
   if trace.options.prefetch == nil then
     trace.options.prefetch, trace.options.spare = 1, true
   end

@@ -189,6 +189,16 @@ function loss.cross_entropy(logits, targets, weight, ...)
     label_smoothing = o.label_smoothing, reduction = o.reduction })
 end
 
+-- Where ranks share the sequence, chunks take as much of each rank's piece of it.
+local function by_pieces(x, targets)
+  local now = core.current_trace()
+  local mesh, dims = now and now.options.mesh, targets:size()
+  local n = mesh and mesh.size.context or 1
+  local T = dims[2]
+  if n == 1 or #dims ~= 2 or T % n ~= 0 then return x, targets end
+  return x:reshape(dims[1], n, T // n, x:size(3)), targets:reshape(dims[1], n, T // n)
+end
+
 --- cross_entropy(head(x), targets) without ever holding all logits: head and loss
 --- are taken of `chunks` parts, cut along the last dimension of the targets, and as no
 --- part's gradient waits for another part, the planner has the logits of one alive at
@@ -226,6 +236,9 @@ function loss.linear_cross_entropy(x, head, targets, given)
     core.fail("shape", "linear_cross_entropy", ("%s with targets %s, [..., D] with [...] wanted")
       :format(x:type(), targets:type()))
   end
+  local shape = targets:size()
+  x, targets = by_pieces(x, targets)
+  dim = targets:dim()
   local parts, size = {}, targets:size(dim)
   local step = math.max(1, -(-size // o.chunks))
   local each = { reduction = "none", ignore_index = o.ignore_index,
@@ -235,7 +248,7 @@ function loss.linear_cross_entropy(x, head, targets, given)
     parts[#parts + 1] = core.methods.cross_entropy(head(x:slice(dim, first, to)),
       targets:slice(dim, first, to), each)
   end
-  local losses = core.op.cat(parts, dim)
+  local losses = core.op.reshape(core.op.cat(parts, dim), shape)
   if o.reduction ~= "mean" or not o.ignore_index then
     return read.reduce("linear_cross_entropy", o, losses)
   end

@@ -1,0 +1,100 @@
+/* partition_sequence.c -- operators over a sequence of which ranks have pieces
+ *
+ * A rank has the positions first .. first + own - 1.  Queries are its own, keys
+ * and values those of all ranks, gathered; the gradients of these are sums over
+ * the ranks.  Positions are told by an offset.
+ *
+ *     attention        o, lse of own queries
+ *     attention_grad   dq of own queries; dk, dv: sums over the ranks
+ *     rope             own positions
+ *
+ * Gathering keys and values: Llama Team, The Llama 3 Herd of Models, 2024
+ * (arXiv:2407.21783), section 3.3.2, of context parallelism.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "op/attention.h"
+#include "op/rope.h"
+#include "rewrite/partition_walk.h"
+
+#include <string.h>
+
+static const mrt_placement whole = { .kind = MRT_REPLICATE },
+                           sums = { .kind = MRT_PARTIAL };
+
+/* Does dimension `dim` lie in pieces, in one run? */
+static bool is_cut_along(const mrt_partition *p, const mrt_value *v, int dim) {
+  const mrt_placement *at = &mrt_located_of(p, v)->at;
+  return at->kind == MRT_SHARD && at->outer == mrt_extent(&v->type, 0, dim) &&
+         v->type.dims[dim] % p->size == 0;
+}
+
+static mrt_placement along(const mrt_value *v, int dim) {
+  return mrt_in_pieces(mrt_extent(&v->type, 0, dim));
+}
+
+/* Append the node over its pieces with these options. */
+static mrt_status again(mrt_partition *p, const mrt_node *n,
+                        const void *options, mrt_value *const *in,
+                        mrt_value **out) {
+  return mrt_partition_put_all(p, n->op->number, options, n->nin, in, n->origin,
+                               out, n->nout);
+}
+
+/* ---- attention ----------------------------------------------------------- */
+
+static bool attention_lane(const mrt_partition *p, const mrt_node *n,
+                           mrt_lane *lane) {
+  lane->in[0] = lane->out[0] = along(n->in[0], 1);
+  lane->in[1] = lane->in[2] = whole;
+  if (n->nin != 3 || !is_cut_along(p, n->in[0], 1)) return false;
+  lane->out[0] = along(n->out[0], 1);
+  if (n->nout > 1) lane->out[1] = along(n->out[1], 2);
+  return true;
+}
+
+static bool attention_grad_lane(const mrt_partition *p, const mrt_node *n,
+                                mrt_lane *lane) {
+  if (n->nin != 6 || !is_cut_along(p, n->in[0], 1)) return false;
+  for (int i = 0; i < 6; i++)
+    lane->in[i] = i == 1 || i == 2 ? whole : along(n->in[i], i == 4 ? 2 : 1);
+  for (int k = 0; k < n->nout; k++)
+    lane->out[k] = k == 0 ? along(n->out[0], 1) : sums;
+  return true;
+}
+
+/* Query 0 of this rank stands as far behind the first as it has before it. */
+static mrt_status attention(mrt_partition *p, const mrt_node *n,
+                            mrt_value *const *in, mrt_value **out) {
+  mrt_attention_options o = *(const mrt_attention_options *)n->options;
+  int64_t own = in[0]->type.dims[1], keys = in[1]->type.dims[1];
+  if (o.offset == MRT_ATTENTION_AT_END) o.offset = keys - own * p->size;
+  o.offset += own * p->rank;
+  return again(p, n, &o, in, out);
+}
+
+/* ---- rope ---------------------------------------------------------------- */
+
+static bool rope_lane(const mrt_partition *p, const mrt_node *n,
+                      mrt_lane *lane) {
+  int time = n->in[0]->type.rank - 3;
+  if (time < 0 || !is_cut_along(p, n->in[0], time)) return false;
+  lane->in[0] = lane->out[0] = along(n->in[0], time);
+  bool plain =
+      n->nin == 1 || (n->nin == 2 && mrt_is_float(n->in[1]->type.dtype));
+  if (n->nin == 2) lane->in[1] = whole;
+  return plain;
+}
+
+static mrt_status rope(mrt_partition *p, const mrt_node *n,
+                       mrt_value *const *in, mrt_value **out) {
+  mrt_rope_options o = *(const mrt_rope_options *)n->options;
+  o.offset += in[0]->type.dims[in[0]->type.rank - 3] * p->rank;
+  return again(p, n, &o, in, out);
+}
+
+const mrt_form mrt_sequence_forms[] = {
+  { MRT_OP_attention, attention_lane, attention },
+  { MRT_OP_attention_grad, attention_grad_lane, attention },
+  { MRT_OP_rope, rope_lane, rope },
+  { -1, NULL, NULL },
+};
