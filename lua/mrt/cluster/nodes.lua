@@ -1,0 +1,144 @@
+--- nodes.lua -- the nodes of a piece of a model, read from its plan
+---
+--- A piece (pieces.lua) and its gradients are traced and planned, nothing runs; each step of
+--- the plan that moves or computes something becomes a node:
+---
+---     { phase = "forward" | "backward", kind = "product", m =, n =, k =, count =, dtype =,
+---       weight = true, flops =, bytes = }
+---     { phase =, kind = "attention", gradient = true, flops =, bytes =, width = }
+---     { phase =, kind = "memory", class = "norm", bytes = }
+---
+--- A plan of a whole rewritten step can be read the same way (`nodes.of_plan`).  Collectives
+--- are nodes too: { phase =, kind = "collective", collective = "allreduce", bytes =,
+--- group = "tensor" }.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local pieces = require "mrt.cluster.pieces"
+
+local nodes = {}
+
+local function dims(type)
+  local list = {}
+  for d in type:match("%[(.*)%]"):gmatch "%d+" do list[#list + 1] = math.tointeger(tonumber(d)) end
+  return list
+end
+
+local function elements(list, from, to)
+  local n = 1
+  for i = from, to do n = n * list[i] end
+  return n
+end
+
+local function dtype_of(type) return type:match "^%w+" end
+
+-- What a product is, of the types that it reads and writes.
+local function product(step, reads, writes)
+  local out = dims(writes[1].type)
+  local batched = step.op == "matmul" and #out > 3 -- of weights results have fewer
+  local n = out[#out]
+  local m, count = elements(out, 1, #out - 1), 1
+  if batched then m, count = out[#out - 1], elements(out, 1, #out - 2) end
+  local k = math.floor(step.flops / (2 * m * n * count) + 0.01)
+  return { kind = "product", m = m, n = n, k = math.max(k, 1), count = count,
+    dtype = dtype_of(reads[1].type), weight = not batched }
+end
+
+-- What is no kernel of its own elsewhere: constants, vectors that are rounded.
+local TINY <const> = 2 ^ 20
+local function is_small(step)
+  local op = step.op
+  return step.class == "pointwise" and step.bytes < TINY and (op == "cast" or op == "full")
+    or step.bytes == 0 and step.flops == 0
+end
+
+local function node(step, reads, writes)
+  local out
+  if (step.op == "matmul" or step.op == "linear" or step.op == "matmul_sums")
+    and step.class == "matmul" then
+    out = product(step, reads, writes)
+  elseif step.class == "attention" or step.class == "attention_grad" then
+    local q = dims(reads[1].type)
+    out = { kind = "attention", gradient = step.class == "attention_grad", width = q[#q] }
+  else
+    out = { kind = "memory", class = step.class }
+  end
+  out.phase = step.backward and "backward" or "forward"
+  out.flops, out.bytes = step.flops, step.bytes
+  return out
+end
+
+--- The nodes of a plan, in its order.
+---@param plan mrt.Plan
+---@return mrt.cluster.Node[]
+function nodes.of_plan(plan)
+  local list, operands, values = {}, plan:operands(), plan:values()
+  local function of(numbers)
+    local out = {}
+    for i, k in ipairs(numbers) do out[i] = values[k] end
+    return out
+  end
+  for i, step in ipairs(plan:steps()) do
+    if not is_small(step) then
+      list[#list + 1] = node(step, of(operands[i].reads), of(operands[i].writes))
+    end
+  end
+  return list
+end
+
+-- Plans stay as they are written: kernels are those of a framework that runs eagerly.
+local options <const> = { fuse_epilogue = false, add_products = false, order = "program",
+  update_rows = false }
+
+local function planned(piece, dtype)
+  local args, seeds = {}, {}
+  for i, shape in ipairs(piece.shapes) do args[i] = mrt.zeros(shape, { dtype = dtype }) end
+  if piece.shapes.ids then args[#args + 1] = mrt.zeros(piece.shapes.ids, { dtype = "i64" }) end
+  local step = mrt.compile(function(...)
+    local all, inputs = { ... }, table.move(piece.parameters, 1, #piece.parameters, 1, {})
+    for i = 1, #piece.shapes do inputs[#inputs + 1] = all[i] end
+    local ys = { piece.f(...) }
+    for i, y in ipairs(ys) do
+      seeds[i] = #y:size() > 0 and y:detach() or nil -- any gradient of its type
+    end
+    local grads = mrt.grad(ys, inputs, { grad_outputs = #seeds > 0 and seeds or nil })
+    return ys, grads
+  end, options)
+  return step:plan(table.unpack(args))
+end
+
+local known = {}
+
+local function key_of(name, m, o)
+  local list = { name }
+  for _, t in ipairs { m, o } do
+    local keys = {}
+    for k in pairs(t) do keys[#keys + 1] = k end
+    table.sort(keys)
+    for _, k in ipairs(keys) do list[#list + 1] = ("%s=%s"):format(k, tostring(t[k])) end
+  end
+  return table.concat(list, " ")
+end
+
+--- The nodes of a piece: "between", "attention", "mlp", "embedding", "head"; planned once
+--- for each model and share.
+---@param name string
+---@param m mrt.cluster.Model
+---@param o mrt.cluster.Share
+---@return mrt.cluster.Node[]
+---@return integer[] parameters  elements of each, on this rank
+function nodes.of(name, m, o)
+  local key = key_of(name, m, o)
+  local found = known[key]
+  if not found then
+    local piece = pieces[name](m, o)
+    local sizes = {}
+    for i, p in ipairs(piece.parameters) do sizes[i] = elements(p:size(), 1, #p:size()) end
+    found = { nodes.of_plan(planned(piece, o.dtype)), sizes }
+    known[key] = found
+  end
+  return found[1], found[2]
+end
+
+return nodes
