@@ -26,7 +26,8 @@ local function a100(memory, bandwidth)
     f16 = 312 * TFLOPS }, units = 108, bandwidth = bandwidth, memory = memory }
 end
 
-local host = { forward = 25e-6, backward = 20e-6, collective = 40e-6, checkpoint = 200e-6, step = 5e-3 }
+local host = { forward = 40e-6, backward = 30e-6, collective = 40e-6, jitter = 100e-6,
+  checkpoint = 200e-6, step = 5e-3 }
 
 local nvlink3 = { name = "NVLink 3", size = 8, bandwidth = 229 * GB, latency = 2.5e-6,
   start = 30e-6, ramp = 0.4e-8, pair = 0.88 }

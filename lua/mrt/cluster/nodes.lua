@@ -53,7 +53,26 @@ local function is_small(step)
     or step.bytes == 0 and step.flops == 0
 end
 
-local function node(step, reads, writes)
+local wide <const> = { f64 = 8, f32 = 4, i64 = 8, i32 = 4, bf16 = 2, f16 = 2 }
+
+-- Bytes of a kernel that keeps values as narrow as the program does, and stores which
+-- elements it drops; mrt rounds later, and draws these again.
+local function narrow_bytes(step, reads, writes)
+  local bytes, most = 0, 0
+  for _, list in ipairs { reads, writes } do
+    for _, v in ipairs(list) do
+      if v.kind ~= "workspace" then
+        local d = dims(v.type)
+        local n = elements(d, 1, #d)
+        bytes = bytes + n * math.min(2, wide[dtype_of(v.type)] or 1)
+        most = math.max(most, n)
+      end
+    end
+  end
+  return step.class == "dropout" and bytes + most or bytes
+end
+
+local function node(step, reads, writes, eager)
   local out
   if (step.op == "matmul" or step.op == "linear" or step.op == "matmul_sums")
     and step.class == "matmul" then
@@ -66,35 +85,54 @@ local function node(step, reads, writes)
   end
   out.phase = step.backward and "backward" or "forward"
   out.flops, out.bytes = step.flops, step.bytes
+  if not eager and (step.class == "softmax" or step.class == "dropout") then
+    out.bytes = narrow_bytes(step, reads, writes)
+  end
   return out
 end
 
 --- The nodes of a plan, in its order.
 ---@param plan mrt.Plan
+---@param eager? boolean  its bytes are as they are
 ---@return mrt.cluster.Node[]
-function nodes.of_plan(plan)
+function nodes.of_plan(plan, eager)
   local list, operands, values = {}, plan:operands(), plan:values()
   local function of(numbers)
     local out = {}
     for i, k in ipairs(numbers) do out[i] = values[k] end
     return out
   end
-  for i, step in ipairs(plan:steps()) do
-    if not is_small(step) then
-      list[#list + 1] = node(step, of(operands[i].reads), of(operands[i].writes))
+  local steps = plan:steps()
+  -- dropout reads and writes narrow floats itself
+  local function beside_dropout(i)
+    local before, after = steps[i - 1], steps[i + 1]
+    return steps[i].op == "cast"
+      and (before and before.op == "dropout" or after and after.op == "dropout")
+  end
+  for i, step in ipairs(steps) do
+    local reads, writes = of(operands[i].reads), of(operands[i].writes)
+    -- what copies into a result is there for the trace alone
+    local result = step.class == "move" and step.backward and writes[1].kind == "output"
+    if not is_small(step) and not beside_dropout(i) and not result then
+      list[#list + 1] = node(step, reads, writes, eager)
     end
   end
   return list
 end
 
 -- Plans stay as they are written: kernels are those of a framework that runs eagerly.
-local options <const> = { fuse_epilogue = false, add_products = false, order = "program",
-  update_rows = false }
+local function options(eager)
+  return { fuse_epilogue = false, add_products = false, order = "program", update_rows = false,
+    fuse = not eager }
+end
 
 local function planned(piece, dtype)
   local args, seeds = {}, {}
   for i, shape in ipairs(piece.shapes) do args[i] = mrt.zeros(shape, { dtype = dtype }) end
-  if piece.shapes.ids then args[#args + 1] = mrt.zeros(piece.shapes.ids, { dtype = "i64" }) end
+  for name, type in pairs { ids = "i64", mask = "bool" } do
+    local shape = piece.shapes[name]
+    if shape then args[#args + 1] = mrt.zeros(shape, { dtype = type }) end
+  end
   local step = mrt.compile(function(...)
     local all, inputs = { ... }, table.move(piece.parameters, 1, #piece.parameters, 1, {})
     for i = 1, #piece.shapes do inputs[#inputs + 1] = all[i] end
@@ -104,7 +142,7 @@ local function planned(piece, dtype)
     end
     local grads = mrt.grad(ys, inputs, { grad_outputs = #seeds > 0 and seeds or nil })
     return ys, grads
-  end, options)
+  end, options(piece.eager))
   return step:plan(table.unpack(args))
 end
 
@@ -135,7 +173,7 @@ function nodes.of(name, m, o)
     local piece = pieces[name](m, o)
     local sizes = {}
     for i, p in ipairs(piece.parameters) do sizes[i] = elements(p:size(), 1, #p:size()) end
-    found = { nodes.of_plan(planned(piece, o.dtype)), sizes }
+    found = { nodes.of_plan(planned(piece, o.dtype), piece.eager or piece.wide), sizes }
     known[key] = found
   end
   return found[1], found[2]

@@ -32,10 +32,21 @@ local function join(job, list, phase, keep)
   return out
 end
 
+-- How much later than the mean the last of p is, in standard deviations (normal; Blom 1958).
+local function last_of(p)
+  if p < 2 then return 0 end
+  local q = (p - 0.375) / (p + 0.25)
+  local t = math.sqrt(-2 * math.log(1 - q)) -- Abramowitz and Stegun, 26.2.23
+  return t - (2.515517 + 0.802853 * t + 0.010328 * t * t)
+    / (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t ^ 3)
+end
+
+-- A collective waits for the last of its ranks' hosts, which are no equally quick.
 local function together(job, kind, bytes, group)
   local seconds = collectives.seconds(job.cluster.levels, kind, bytes, group)
   if seconds == 0 then return Chain.new() end
-  return Chain.new(job.cluster.host.collective * job.software.host,
+  local host = job.cluster.host
+  return Chain.new((host.collective + host.jitter * last_of(group.size)) * job.software.host,
     seconds * (1 - (job.software.hidden_tensor or 0)))
 end
 

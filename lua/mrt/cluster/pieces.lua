@@ -52,14 +52,14 @@ function pieces.between(m, o)
 end
 
 -- Scores that are stored: a product, their softmax, a product.
-local function by_scores(o, q, k, v, width)
+local function by_scores(o, q, k, v, width, mask)
   q, k, v = q:permute(1, 3, 2, 4), k:permute(1, 3, 4, 2), v:permute(1, 3, 2, 4)
   if o.fused_softmax then
     q = q * (1 / math.sqrt(width))
     k = q:matmul(k):softmax(-1)
   else -- scaled, masked and normalised by a kernel each
-    k = (q:matmul(k) * (1 / math.sqrt(width)))
-    k = k:where(k:gt(0), -10000):softmax(-1)
+    k = q:matmul(k):to "f32" * (1 / math.sqrt(width))
+    k = mask:where(k, -10000):softmax(-1):to(o.dtype)
   end
   if o.dropout > 0 then k = k:dropout { p = o.dropout } end
   return k:matmul(v):permute(1, 3, 2, 4)
@@ -81,14 +81,16 @@ function pieces.attention(m, o)
   local bias = not m.gated and p(inner + 2 * kv * width) or nil
   local turns = m.gated and p(o.tokens, 1, width) or nil
   local B, T = o.rows, o.tokens
-  return { parameters = list, shapes = { { B, T, m.hidden } }, f = function(x)
+  local stored = o.attention == "scores" and not o.fused_softmax
+  return { parameters = list, shapes = { { B, T, m.hidden }, mask = stored and { T, T } },
+    eager = stored, f = function(x, mask)
     local all = x:linear(qkv, bias):reshape(B, T, heads + 2 * kv, width)
     local q = turned(all:slice(3, 1, heads), turns)
     local k = turned(all:slice(3, heads + 1, heads + kv), turns)
     local v = all:slice(3, heads + kv + 1, heads + 2 * kv)
     local y
     if o.attention == "scores" then
-      y = by_scores(o, q, k, v, width)
+      y = by_scores(o, q, k, v, width, mask)
     else
       y = q:attention(k, v, { causal = true })
     end
@@ -121,15 +123,25 @@ function pieces.embedding(m, o)
   end }
 end
 
+-- Megatron's loss of a vocabulary in pieces: a kernel for each step, in f32.  What it looks
+-- up of the logits is too little to count.
+local function by_steps(logits)
+  local x = logits:to "f32"
+  x = x - x:max(-1, true):detach()
+  return x:exp():sum(-1):log():mean()
+end
+
 --- Logits of this rank's share of the vocabulary, and their loss.
 function pieces.head(m, o)
   local list, p = maker(o.dtype)
   local rows = p(o.vocab, m.hidden)
-  return { parameters = list, shapes = { { o.rows, o.tokens, m.hidden },
-    ids = { o.rows, o.tokens } }, f = function(x, ids)
-    return x:linear(rows):reshape(o.rows * o.tokens, o.vocab):to(o.loss_dtype or "f32")
-      :cross_entropy(ids:reshape(o.rows * o.tokens))
-  end }
+  local n = o.rows * o.tokens
+  local shapes = { { o.rows, o.tokens, m.hidden }, ids = not o.loss_by_steps and { n } or nil }
+  return { parameters = list, wide = true, eager = o.loss_by_steps, shapes = shapes,
+    f = function(x, ids)
+      local logits = x:linear(rows):reshape(n, o.vocab)
+      return o.loss_by_steps and by_steps(logits) or logits:to "f32":cross_entropy(ids)
+    end }
 end
 
 return pieces

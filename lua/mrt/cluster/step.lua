@@ -41,6 +41,7 @@ local function share_of(job)
     tokens_between = software.sequence and divided(tokens, mesh.tensor, "tokens over tensor")
       or tokens,
     tensor = mesh.tensor, vocab = vocabulary(job), attention = software.attention,
+    loss_by_steps = software.loss_by_steps,
     -- Megatron's kernel takes four rows of heads at a time
     fused_softmax = software.attention ~= "scores"
       or (heads * job.rows % 4 == 0 and model.seq <= software.fused_softmax) }
@@ -99,8 +100,10 @@ local function sending(job)
   end
 end
 
--- One stage: the host runs ahead from one micro-batch to the next.
+-- One stage: the host runs ahead from one micro-batch to the next, unless timers wait for
+-- the device at both ends of a pass.
 local function alone(job, s)
+  if job.software.blocking then return job.micros * (s[1].F.until_done + s[1].B.until_done) end
   local micro = s[1].F:then_(s[1].B)
   return micro:times(job.micros).until_done
 end
