@@ -1,4 +1,4 @@
---- cluster_plan.lua -- one row of `mrt bench cluster`, planned only
+--- cluster_plan.lua -- one row of `mrt bench cluster_ranks`, planned only
 ---
 ---     cluster_plan.lua LAYERS DIM HEADS VOCAB CONTEXT STAGE ROWS K RECOMPUTE PRECISION
 ---

@@ -29,6 +29,12 @@ local function moving(level, p, steps, bytes)
     + (level.ramp or 0) * math.sqrt(bytes)
 end
 
+-- Steps of a ring, or of one along each axis of a torus.
+local function steps_of(level, p)
+  local axes = level.axes and #level.axes or 1
+  return axes * (p ^ (1 / axes) - 1)
+end
+
 -- On each level a ring; `ways` is 2 of allreduce, whose halves are one launch, else 1.
 -- On the way in bytes become 1 / p of them.
 local function by_levels(levels, joined, bytes, ways)
@@ -36,7 +42,7 @@ local function by_levels(levels, joined, bytes, ways)
   for i, level in ipairs(levels) do
     local p = joined[i]
     if p > 1 then
-      seconds = seconds + moving(level, p, ways * (p - 1), ways * bytes * (p - 1) / p)
+      seconds = seconds + moving(level, p, ways * steps_of(level, p), ways * bytes * (p - 1) / p)
     end
     bytes = bytes / p
   end
@@ -55,7 +61,7 @@ local function one_ring(levels, joined, bytes, ways)
       wire.start = math.max(wire.start, level.start or 0)
       wire.ramp = math.max(wire.ramp, level.ramp or 0)
       -- as many steps as ranks, but hops on different levels overlap but for the slowest
-      wire.latency = wire.latency + (p - 1) * level.latency
+      wire.latency = wire.latency + steps_of(level, p) * level.latency
     end
     size = size * p
   end

@@ -42,12 +42,12 @@ local function last_of(p)
 end
 
 -- A collective waits for the last of its ranks' hosts, which are no equally quick.
-local function together(job, kind, bytes, group)
+local function together(job, kind, bytes, group, hidden)
   local seconds = collectives.seconds(job.cluster.levels, kind, bytes, group)
   if seconds == 0 then return Chain.new() end
   local host = job.cluster.host
   return Chain.new((host.collective + host.jitter * last_of(group.size)) * job.software.host,
-    seconds * (1 - (job.software.hidden_tensor or 0)))
+    seconds * (1 - (hidden or 0)))
 end
 
 -- Gradients are added to what they are accumulated in, a kernel for each parameter.
@@ -109,7 +109,8 @@ local function exchanges(job)
       together(job, "reduce_scatter", bytes, tensor)
     return { before = gather, after = scatter, again = gather }
   end
-  return { before = Chain.new(), after = together(job, "allreduce", bytes, tensor) }
+  return { before = Chain.new(), after = together(job, "allreduce", bytes, tensor),
+    back = together(job, "allreduce", bytes, tensor, job.software.hidden_backward) }
 end
 
 -- Context parallelism passes keys and values round the ring beside attention: what of it
@@ -130,22 +131,26 @@ end
 --- A layer: chains of its forward and backward pass, what recomputing adds to the latter,
 --- and how many parameters this rank has of it.
 ---@param job mrt.cluster.Job
+---@param how? string  another recomputation than the job's
 ---@return {forward: mrt.cluster.Chain, backward: mrt.cluster.Chain, parameters: integer}
-function parts.layer(job)
+function parts.layer(job, how)
   local between, attention, mlp = piece(job, "between"), piece(job, "attention"), piece(job, "mlp")
   attention = ring(job, attention)
   local e = exchanges(job)
   local forward, backward = Chain.new(), Chain.new()
   for _, p in ipairs { attention, mlp } do
     forward = forward:then_(between.forward):then_(e.before):then_(p.forward):then_(e.after)
-    backward = backward:then_(e.again or Chain.new()):then_(p.backward):then_(e.after)
+    backward = backward:then_(e.again or Chain.new()):then_(p.backward):then_(e.back or e.after)
       :then_(p.accumulated):then_(between.backward):then_(between.accumulated)
   end
   local host = job.cluster.host
-  if job.recompute == "full" then
+  local recompute = how or job.recompute
+  if recompute == "full" then
     backward = forward:then_(Chain.new(host.checkpoint * job.software.host)):then_(backward)
     forward = forward:then_(Chain.new(host.checkpoint * job.software.host))
-  elseif job.recompute == "selective" then
+  elseif recompute == "half" then -- every second product is kept
+    backward = Chain.new(forward.host / 2, forward.device / 2):then_(backward)
+  elseif recompute == "selective" and job.share.attention == "scores" then
     backward = attention.again:then_(backward)
   end
   return { forward = forward, backward = backward,

@@ -32,7 +32,8 @@ local function share(of, parts, what)
 end
 
 local function norm(m, p)
-  local weight, bias = p(m.hidden), not m.gated and p(m.hidden) or nil
+  local weight = p(m.hidden)
+  local bias = not m.gated and p(m.hidden) or nil
   if m.gated then return function(x) return (x:rms_norm(weight)) end end
   return function(x) return (x:layer_norm(weight, bias)) end
 end
@@ -41,7 +42,7 @@ end
 function pieces.between(m, o)
   local list, p = maker(o.dtype)
   local after = norm(m, p)
-  local bias = not m.gated and p(m.hidden) or nil
+  local bias = m.bias and p(m.hidden) or nil
   local shape = { o.rows, o.tokens_between, m.hidden }
   return { parameters = list, shapes = { shape, shape }, f = function(x, y)
     if bias then y = y + bias end
@@ -78,7 +79,7 @@ function pieces.attention(m, o)
   local heads, kv = share(m.heads, o.tensor, "heads"), math.max(1, m.kv_heads // o.tensor)
   local inner = heads * width
   local qkv, out = p(inner + 2 * kv * width, m.hidden), p(m.hidden, inner)
-  local bias = not m.gated and p(inner + 2 * kv * width) or nil
+  local bias = m.bias and p(inner + 2 * kv * width) or nil
   local turns = m.gated and p(o.tokens, 1, width) or nil
   local B, T = o.rows, o.tokens
   local stored = o.attention == "scores" and not o.fused_softmax
@@ -103,7 +104,7 @@ function pieces.mlp(m, o)
   local list, p = maker(o.dtype)
   local inner = share(m.ffn, o.tensor, "ffn")
   local up, down = p((m.gated and 2 or 1) * inner, m.hidden), p(m.hidden, inner)
-  local bias = not m.gated and p(inner) or nil
+  local bias = m.bias and p(inner) or nil
   return { parameters = list, shapes = { { o.rows, o.tokens, m.hidden } }, f = function(x)
     local y = x:linear(up, bias)
     if not m.gated then return y:gelu():linear(down) end

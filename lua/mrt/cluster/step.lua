@@ -173,12 +173,12 @@ local function sharded(job, layer, first, last)
   local function scatter(p)
     return (collectives.seconds(levels, "reduce_scatter", p.parameters * job.software.gradient, group))
   end
-  local units = { first }
-  for _ = 1, L do units[#units + 1] = layer end
+  local units, kept = { first }, job.recomputed and parts.layer(job, "none") or layer
+  for i = 1, L do units[#units + 1] = i <= (job.recomputed or L) and layer or kept end
   units[#units + 1] = last
   local gather_again, behind = job.zero == 3, {}
   local g, s = {}, {}
-  for _, p in ipairs { first, layer, last } do g[p], s[p] = gather(p), scatter(p) end
+  for _, p in ipairs { first, layer, kept, last } do g[p], s[p] = gather(p), scatter(p) end
   local function visit(kind, i, gathered, scattered)
     local p = units[i]
     local after = { }
