@@ -50,16 +50,17 @@ local sources <const> = {
   { "ground_truth_single", "vTrain, one node", "megatron", "a100-800g" },
   { "ground_truth_multi", "vTrain, many nodes", "megatron", "a100-800g" },
   { "llm-foundry", "MosaicML llm-foundry", "fsdp" },
-  { "bigscience", "BigScience BLOOM", "megatron", "jean-zay" },
+  { "bigscience", "BigScience BLOOM", "megatron_deepspeed", "jean-zay" },
+  { "Table 2 (ZeRO-3", "Narayanan et al. SC21", "zero3_2021", zero = 3 },
   { "2104.04473", "Narayanan et al. SC21", "megatron" },
   { "2205.05198", "Korthikanti et al.", "megatron_sp" },
   { "Sept 2020", "Megatron 2020", "megatron_2020" },
-  { "MT-NLG", "MT-NLG", "megatron" },
+  { "MT-NLG", "MT-NLG", "megatron_deepspeed" },
   { "NeMo/Megatron-Bridge", "Megatron-Bridge", "megatron_core" },
   { "NVIDIA/NeMo@", "NeMo 24.07", "megatron_core" },
   { "README images/model_table", "Megatron-Core README", "megatron_core" },
   { "torchtitan", "torchtitan", "fsdp_eager" },
-  { "YaFSDP", "YaFSDP", "fsdp_eager" },
+  { "YaFSDP", "YaFSDP", "fsdp_eager", "a100-800g" },
   { "JAX-Toolbox", "JAX-Toolbox", "xla" },
   { "maxtext", "MaxText", "xla" },
   { "llm.c", "llm.c", "llmc" },
@@ -68,7 +69,8 @@ local sources <const> = {
 
 local function source_of(row)
   for _, s in ipairs(sources) do
-    if row.source:find(s[1], 1, true) then return s end
+    local stage = not s.zero or row.zero_stage == tostring(s.zero)
+    if stage and row.source:find(s[1], 1, true) then return s end
   end
 end
 
@@ -156,7 +158,7 @@ function rows.job(row)
   if not machine then return nil, "no machine" end
   local recompute, recomputed = recompute_of(row)
   return { group = source[2], cluster = ("%s:%d"):format(machine, int(row.n_gpu)),
-    software = source[3], traits = traits_of(row), seconds = seconds,
+    software = row.notes:find "YaFSDP" and "yafsdp" or source[3], traits = traits_of(row), seconds = seconds,
     job = { model = model, mesh = mesh, rows = rows_of, micros = math.tointeger(micros),
       chunks = int(row.vpp, 1), zero = int(row.zero_stage, 0), recompute = recompute,
       recomputed = recomputed } }

@@ -32,6 +32,14 @@ function Chain:then_(other)
     until_done = math.max(self.until_done + other.device, self.host + other.until_done) }, Chain)
 end
 
+--- This chain without another, which ends it.
+---@param other mrt.cluster.Chain
+---@return mrt.cluster.Chain
+function Chain:less(other)
+  return setmetatable({ host = self.host - other.host, device = self.device - other.device,
+    until_done = math.max(self.until_done - other.device, self.host - other.host) }, Chain)
+end
+
 --- This chain `n` times.
 ---@param n integer
 ---@return mrt.cluster.Chain

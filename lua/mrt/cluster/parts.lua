@@ -86,17 +86,38 @@ local function narrowed(job, list)
   return out
 end
 
+-- With context parallelism the queries of a share read the keys of all others.
+local function longer(job, list)
+  local c = job.mesh.context
+  if c == 1 then return list end
+  local out = {}
+  for i, node in ipairs(list) do
+    out[i] = node.kind ~= "attention" and node or setmetatable({ flops = c * node.flops,
+      bytes = c * node.bytes }, { __index = node })
+  end
+  return out
+end
+
 local function is_core(node)
   return node.class == "softmax" or node.class == "dropout"
     or node.kind == "product" and not node.weight
 end
 
+-- Its last product, which recomputing leaves out where nothing reads what it gives.
+local function last_product(job, list)
+  local last
+  for _, node in ipairs(list) do
+    if node.phase == "forward" and node.kind == "product" then last = node end
+  end
+  return last and launched(job, last)
+end
+
 -- A piece that all ranks of `tensor` share: its chains, and its parameters.
 local function piece(job, name)
   local list, sizes = nodes.of(name, job.model, job.share)
-  list = narrowed(job, list)
+  list = narrowed(job, longer(job, list))
   return { forward = join(job, list, "forward"), backward = join(job, list, "backward"),
-    again = join(job, list, "forward", is_core), accumulated = accumulated(job, sizes),
+    again = join(job, list, "forward", is_core), last = last_product(job, list), accumulated = accumulated(job, sizes),
     parameters = sum(sizes) }
 end
 
@@ -146,7 +167,9 @@ function parts.layer(job, how)
   local host = job.cluster.host
   local recompute = how or job.recompute
   if recompute == "full" then
-    backward = forward:then_(Chain.new(host.checkpoint * job.software.host)):then_(backward)
+    local again = forward
+    if job.software.early_stop then again = again:less(mlp.last) end
+    backward = again:then_(Chain.new(host.checkpoint * job.software.host)):then_(backward)
     forward = forward:then_(Chain.new(host.checkpoint * job.software.host))
   elseif recompute == "half" then -- every second product is kept
     backward = Chain.new(forward.host / 2, forward.device / 2):then_(backward)

@@ -132,16 +132,23 @@ local function by_steps(logits)
   return x:exp():sum(-1):log():mean()
 end
 
+-- PyTorch's: rounded to f32, then one kernel each way.
+local function by_softmax(logits)
+  return logits:to "f32":log_softmax(-1)
+end
+
 --- Logits of this rank's share of the vocabulary, and their loss.
 function pieces.head(m, o)
   local list, p = maker(o.dtype)
   local rows = p(o.vocab, m.hidden)
   local n = o.rows * o.tokens
-  local shapes = { { o.rows, o.tokens, m.hidden }, ids = not o.loss_by_steps and { n } or nil }
-  return { parameters = list, wide = true, eager = o.loss_by_steps, shapes = shapes,
+  local shapes = { { o.rows, o.tokens, m.hidden }, ids = o.loss == "fused" and { n } or nil }
+  return { parameters = list, wide = true, eager = o.loss ~= "fused", shapes = shapes,
     f = function(x, ids)
       local logits = x:linear(rows):reshape(n, o.vocab)
-      return o.loss_by_steps and by_steps(logits) or logits:to "f32":cross_entropy(ids)
+      if o.loss == "steps" then return by_steps(logits) end
+      if o.loss == "softmax" then return by_softmax(logits) end
+      return logits:to "f32":cross_entropy(ids)
     end }
 end
 

@@ -41,7 +41,7 @@ local function share_of(job)
     tokens_between = software.sequence and divided(tokens, mesh.tensor, "tokens over tensor")
       or tokens,
     tensor = mesh.tensor, vocab = vocabulary(job), attention = software.attention,
-    loss_by_steps = software.loss_by_steps,
+    loss = software.loss,
     -- Megatron's kernel takes four rows of heads at a time
     fused_softmax = software.attention ~= "scores"
       or (heads * job.rows % 4 == 0 and model.seq <= software.fused_softmax) }
@@ -155,15 +155,26 @@ local function updated(job, parameters)
     * job.cluster.device.streams.update)
 end
 
+local function through_one_card(levels)
+  local out = table.move(levels, 1, #levels, 1, {})
+  for i = 2, #out do
+    out[i] = setmetatable({ bandwidth = levels[i].bandwidth / levels[1].size },
+      { __index = levels[i] })
+  end
+  return out
+end
+
 -- Layer after layer with pieces of parameters: gathers run one layer ahead on a stream of
 -- their own, gradients are scattered behind.
 local function sharded(job, layer, first, last)
   local levels, group = job.cluster.levels, data_group(job)
+  if job.software.one_card then levels = through_one_card(levels) end
   local sim = Events.new()
   local compute = sim:stream "compute"
   local by = job.cluster.overlap
   local gathers = sim:stream("gathers", { slows = compute, by = by })
-  local scatters = job.software.one_network and gathers
+  if job.software.alone then gathers = compute end
+  local scatters = (job.software.one_network or job.software.alone) and gathers
     or sim:stream("scatters", { slows = compute, by = by })
   local L = job.model.layers
   local wide = job.software.gathered or 2
