@@ -80,6 +80,6 @@ software.xla = with(software.fsdp, { host = 0.02, untied = true, loss = "fused",
   early_stop = false })
 
 -- llm.c: kernels of C++, launched by C.
-software.llmc = with(software.fsdp, { host = 0.1, loss = "fused" })
+software.llmc = with(software.fsdp, { host = 0.1, loss = "fused", padded = 128 })
 
 return software
