@@ -108,22 +108,35 @@ local function alone(job, s)
   return micro:times(job.micros).until_done
 end
 
+-- Seconds of a pass on a stage; a sender that blocks waits until its bytes have arrived.
+local function pass_of(job, stages, send)
+  local P = job.mesh.pipeline
+  return function(kind, stage, chunk)
+    local seconds = stages[stage][chunk][kind].until_done
+    if not job.software.blocking then return seconds end
+    local part = (chunk - 1) * P + stage
+    local to = kind == "F" and part + 1 or part - 1
+    if to < 1 or to > P * job.chunks then return seconds end
+    return seconds + send(stage, (to - 1) % P + 1)
+  end
+end
+
+-- Each further micro-batch takes as long as the one before when the pipeline is full: many
+-- are not simulated one by one.
+local FULL <const> = 3
+
 local function piped(job, stages)
-  local send, blocking = sending(job), job.software.blocking
-  local total, busy = pipeline.run { stages = job.mesh.pipeline, micros = job.micros,
-    chunks = job.chunks, order = job.order,
-    send = function(from, to) return blocking and 0 or send(from, to) end,
-    seconds = function(kind, stage, chunk)
-      local seconds = stages[stage][chunk][kind].until_done
-      if not blocking then return seconds end
-      -- the sender waits until it has arrived
-      local P = job.mesh.pipeline
-      local part, parts_of = (chunk - 1) * P + stage, P * job.chunks
-      local to = kind == "F" and part + 1 or part - 1
-      if to < 1 or to > parts_of then return seconds end
-      return seconds + send(stage, (to - 1) % P + 1)
-    end }
-  return total, busy
+  local send, P = sending(job), job.mesh.pipeline
+  local pass = pass_of(job, stages, send)
+  local function run(micros)
+    return (pipeline.run { stages = P, micros = micros, chunks = job.chunks, order = job.order,
+      send = function(from, to) return job.software.blocking and 0 or send(from, to) end,
+      seconds = pass })
+  end
+  if job.order or job.micros <= (FULL + 2) * P then return run(job.micros) end
+  local least = FULL * P + job.micros % P
+  local seconds = run(least)
+  return seconds + (run(least + P) - seconds) * (job.micros - least) / P
 end
 
 -- ---- data parallelism ----------------------------------------------------------
@@ -228,12 +241,7 @@ function step.predict(job)
     end
   end
   local stages, _, first = stages_of(job)
-  local total, busy
-  if job.mesh.pipeline == 1 then
-    total, busy = alone(job, stages[1]), nil
-  else
-    total, busy = piped(job, stages)
-  end
+  local total = job.mesh.pipeline == 1 and alone(job, stages[1]) or piped(job, stages)
   local data, update = 0, 0
   for _, s in ipairs(stages) do
     data = math.max(data, reduced(job, s.parameters))
@@ -242,7 +250,7 @@ function step.predict(job)
   data = data * (1 - job.software.hidden_data)
   local tie = tied(job, first)
   return total + data + tie + update + fixed, { pipeline = total, data = data, tie = tie,
-    update = update, fixed = fixed, busy = busy }
+    update = update, fixed = fixed }
 end
 
 step.Chain = Chain
