@@ -75,7 +75,9 @@ describe("the nodes of a piece", function()
       if node.kind == "product" and node.phase == "forward" then
         forward[#forward + 1] = ("%d %d %d"):format(node.m, node.n, node.k)
       end
-      if node.kind == "product" and node.phase == "backward" then backward = backward + node.flops end
+      if node.kind == "product" and node.phase == "backward" then
+        backward = backward + node.flops
+      end
     end
     assert.same({ "64 128 64", "64 64 128" }, forward) -- 2 x 32 tokens, 256 / 2 columns
     assert.equal(4 * 2 * 64 * 128 * 64, backward)

@@ -83,7 +83,7 @@ describe("a schedule", function()
     refused(function() return { { "F", 1, 1 }, { "B", 1, 1 } } end, "micro%-batch 2 is missing")
   end)
   it("that does one twice is refused", function()
-    refused(function() return { { "F", 1, 1 }, { "F", 1, 1 } } end, "not wanted or is there already")
+    refused(function() return { { "F", 1, 1 }, { "F", 1, 1 } } end, "is there already")
   end)
 
   it("waits for what is sent", function()

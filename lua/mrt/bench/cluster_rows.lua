@@ -49,7 +49,7 @@ local machine_of <const> = { ["A100-80"] = "dgx-a100", ["A100-40"] = "dgx-a100-4
 local sources <const> = {
   { "ground_truth_single", "vTrain, one node", "megatron", "a100-800g" },
   { "ground_truth_multi", "vTrain, many nodes", "megatron", "a100-800g" },
-  { "llm-foundry", "MosaicML llm-foundry", "fsdp" },
+  { "llm-foundry", "MosaicML llm-foundry", "composer" },
   { "bigscience", "BigScience BLOOM", "megatron_deepspeed", "jean-zay" },
   { "Table 2 (ZeRO-3", "Narayanan et al. SC21", "zero3_2021", zero = 3 },
   { "2104.04473", "Narayanan et al. SC21", "megatron" },
@@ -139,29 +139,42 @@ local function mesh_of(row)
   return mesh.data and mesh
 end
 
+-- Micro-batches of a rank, or why there are none.
+local function micros_of(row, mesh)
+  local gbs, rows_of = int(row.gbs), int(row.mbs)
+  if not (gbs and rows_of and mesh) then return nil, "no batch or mesh" end
+  local micros = gbs / (rows_of * mesh.data)
+  if micros < 1 or micros % 1 ~= 0 then return nil, "micro-batches do not divide the batch" end
+  return math.tointeger(micros)
+end
+
+local function described(row, source, model, mesh, micros)
+  local recompute, recomputed = recompute_of(row)
+  return { group = source[2], cluster = ("%s:%d"):format(source[4] or machine_of[row.gpu],
+      int(row.n_gpu)),
+    software = row.notes:find "YaFSDP" and "yafsdp" or source[3], traits = traits_of(row),
+    job = { model = model, mesh = mesh, rows = int(row.mbs), micros = micros,
+      chunks = int(row.vpp, 1), zero = int(row.zero_stage, 0), recompute = recompute,
+      recomputed = recomputed } }
+end
+
 --- A row as a job.
 ---@param row table<string, string>
 ---@return {group: string, cluster: string, software: string, traits: table, job: table,
 ---  seconds: number}?
 ---@return string? why  it cannot be read
 function rows.job(row)
-  local source, gbs, rows_of = source_of(row), int(row.gbs), int(row.mbs)
+  local source = source_of(row)
   if not source then return nil, "software not known" end
+  if not (source[4] or machine_of[row.gpu]) then return nil, "no machine" end
   local model, mesh = model_of(row), mesh_of(row)
   if not model then return nil, "no shape of the model" end
-  if not (gbs and rows_of and mesh) then return nil, "no batch or mesh" end
-  local micros = gbs / (rows_of * mesh.data)
-  if micros < 1 or micros % 1 ~= 0 then return nil, "micro-batches do not divide the batch" end
-  local seconds = seconds_of(row, gbs)
-  if not seconds then return nil, "no time" end
-  local machine = source[4] or machine_of[row.gpu]
-  if not machine then return nil, "no machine" end
-  local recompute, recomputed = recompute_of(row)
-  return { group = source[2], cluster = ("%s:%d"):format(machine, int(row.n_gpu)),
-    software = row.notes:find "YaFSDP" and "yafsdp" or source[3], traits = traits_of(row), seconds = seconds,
-    job = { model = model, mesh = mesh, rows = rows_of, micros = math.tointeger(micros),
-      chunks = int(row.vpp, 1), zero = int(row.zero_stage, 0), recompute = recompute,
-      recomputed = recomputed } }
+  local micros, why = micros_of(row, mesh)
+  if not micros then return nil, why end
+  local found = described(row, source, model, mesh, micros)
+  found.seconds = seconds_of(row, int(row.gbs))
+  if not found.seconds then return nil, "no time" end
+  return found
 end
 
 return rows

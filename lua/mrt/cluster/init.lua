@@ -1,7 +1,7 @@
 --- mrt.cluster -- machines of many devices, and how long a step takes on them
 ---
 ---     local cluster = mrt.cluster "dgx-h100:128"
----     cluster:collective("allreduce", 2^30, { size = 128 })     --> seconds, "switch"
+---     cluster:collective("allreduce", 2^30, { size = 128 })
 ---     cluster:step { model = { ... }, mesh = { tensor = 8, data = 16 }, rows = 1, micros = 8 }
 ---
 --- Nothing runs, and no such device need be here.
@@ -80,7 +80,8 @@ local function make(_, given, devices)
   elseif type(given) == "table" then
     machine, count = read.table(given, found), given.devices
   else
-    core.fail("value", "cluster", "a name as \"dgx-h100:128\" or a table wanted, got " .. type(given))
+    core.fail("value", "cluster", "a name as \"dgx-h100:128\" or a table wanted, got "
+      .. type(given))
   end
   count = devices or count or machine.levels[1].size
   if math.type(count) ~= "integer" or count < 1 then

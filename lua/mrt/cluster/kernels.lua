@@ -16,7 +16,7 @@ local kernels = {}
 local ceil, max, min = math.ceil, math.max, math.min
 
 local function rate_of(device, dtype)
-  return device.flops[dtype] or device.flops.bf16
+  return (device.flops[dtype] or device.flops.bf16) * (device.clock or 1)
 end
 
 local width <const> = { f32 = 4, bf16 = 2, f16 = 2, f8 = 1, f4 = 0.5 }

@@ -77,23 +77,32 @@ local function narrowed(job, list)
       local elements = node.m * node.k
       out[#out + 1] = { phase = node.phase, kind = "memory", class = "pointwise",
         bytes = 4 * elements }
-      local copy = {}
-      for k, v in pairs(node) do copy[k] = v end
-      copy.dtype, node = job.software.narrow, copy
+      node = setmetatable({ dtype = job.software.narrow }, { __index = node })
     end
     out[#out + 1] = node
   end
   return out
 end
 
--- With context parallelism the queries of a share read the keys of all others.
-local function longer(job, list)
-  local c = job.mesh.context
-  if c == 1 then return list end
+-- With context parallelism the queries of a share read the keys of all others; kernels of
+-- a program may be slower than the device's best.
+local function attended(job, list)
+  local c, slower = job.mesh.context, 1 / (job.software.attention_share or 1)
+  if c == 1 and slower == 1 then return list end
   local out = {}
   for i, node in ipairs(list) do
-    out[i] = node.kind ~= "attention" and node or setmetatable({ flops = c * node.flops,
+    out[i] = node.kind ~= "attention" and node or setmetatable({ flops = c * slower * node.flops,
       bytes = c * node.bytes }, { __index = node })
+  end
+  return out
+end
+
+-- Metrics of each micro-batch read the logits as the loss does.
+local function measured(job, list)
+  local out = {}
+  for _, node in ipairs(list) do
+    local again = node.phase == "forward" and node.kind == "memory" and job.software.metrics or 0
+    for _ = 0, again do out[#out + 1] = node end
   end
   return out
 end
@@ -115,9 +124,11 @@ end
 -- A piece that all ranks of `tensor` share: its chains, and its parameters.
 local function piece(job, name)
   local list, sizes = nodes.of(name, job.model, job.share)
-  list = narrowed(job, longer(job, list))
+  list = narrowed(job, attended(job, list))
+  if name == "head" then list = measured(job, list) end
   return { forward = join(job, list, "forward"), backward = join(job, list, "backward"),
-    again = join(job, list, "forward", is_core), last = last_product(job, list), accumulated = accumulated(job, sizes),
+    again = join(job, list, "forward", is_core), last = last_product(job, list),
+    accumulated = accumulated(job, sizes),
     parameters = sum(sizes) }
 end
 
@@ -155,7 +166,8 @@ end
 ---@param how? string  another recomputation than the job's
 ---@return {forward: mrt.cluster.Chain, backward: mrt.cluster.Chain, parameters: integer}
 function parts.layer(job, how)
-  local between, attention, mlp = piece(job, "between"), piece(job, "attention"), piece(job, "mlp")
+  local between, mlp = piece(job, "between"), piece(job, "mlp")
+  local attention = piece(job, "attention")
   attention = ring(job, attention)
   local e = exchanges(job)
   local forward, backward = Chain.new(), Chain.new()

@@ -35,7 +35,7 @@ local function add_stage(sim, o, stage, made)
 end
 
 -- Bytes on the way are a stream of their own for each pair of neighbours and direction.
-local function connect(sim, o, made, from, to, seconds)
+local function connect(sim, made, from, to, seconds)
   if not made[from] or not made[to] then return end
   if seconds <= 0 then return sim:wait(made[to], made[from]) end
   local line = sim:stream "line"
@@ -68,8 +68,8 @@ function pipeline.run(o)
           :format((part - 1) % o.stages + 1, micro))
       end
       if part < parts then
-        connect(sim, o, made, f, key("F", part + 1, micro), send(part, part + 1))
-        connect(sim, o, made, key("B", part + 1, micro), b, send(part + 1, part))
+        connect(sim, made, f, key("F", part + 1, micro), send(part, part + 1))
+        connect(sim, made, key("B", part + 1, micro), b, send(part + 1, part))
       else
         sim:wait(made[b], made[f])
       end

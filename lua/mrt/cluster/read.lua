@@ -52,7 +52,9 @@ local function table_of(name, t, field, where)
 end
 
 local function check_device(name, d)
-  for _, field in ipairs { "units", "bandwidth", "memory" } do positive(name, d, field, "device.") end
+  for _, field in ipairs { "units", "bandwidth", "memory" } do
+    positive(name, d, field, "device.")
+  end
   local flops = table_of(name, d, "flops", "device.")
   positive(name, flops, "bf16", "device.flops.")
   for dtype in pairs(flops) do positive(name, flops, dtype, "device.flops.") end

@@ -9,6 +9,8 @@
 ---     loss           "steps": a kernel for each step, in f32; "softmax": log_softmax in f32;
 ---                    "fused": one kernel
 ---     early_stop     recomputation ends with the last value that is needed
+---     attention_share  of what the device's best kernels of attention reach
+---     metrics        how many times more the loss is computed, to be shown
 ---     dropout, padded (vocabulary to so many times the ranks of tensor)
 ---     host           launches take so much of what they take in eager PyTorch
 ---     blocking       the host waits for the device at both ends of a pass, and for sends
@@ -60,13 +62,17 @@ software.megatron_2020 = with(software.megatron, { sends_shares = false })
 -- C++, reductions behind the backward pass.
 software.megatron_core = { attention = "fused", loss = "fused", dropout = 0, padded = 128,
   host = 0.35, gradient = 2, update = ADAM, blocking = false, sends_shares = true,
-  hidden_data = 0.85, sequence = true, hidden_tensor = 0.6, hidden_backward = 0.6,
-  fused_accumulation = true, untied = true }
+  hidden_data = 0.85, sequence = true, hidden_tensor = 0.6, fused_accumulation = true,
+  untied = true }
 
--- Fully sharded PyTorch, eager, with fused attention: Composer's MPT.
-software.fsdp = { attention = "fused", loss = "softmax", early_stop = true, dropout = 0, padded = 1, host = 0.7,
+-- Fully sharded PyTorch, eager, with fused attention.
+software.fsdp = { attention = "fused", loss = "softmax", early_stop = true, dropout = 0,
+  padded = 1, host = 0.7,
   gradient = 2, update = ADAM, blocking = false, hidden_data = 0.8, sequence = false,
   gathered = 2 }
+
+-- Composer's MPT: attention in Triton of 2022, two metrics of each micro-batch.
+software.composer = with(software.fsdp, { attention_share = 0.6, metrics = 2 })
 
 -- torchtitan's and YaFSDP's: heads of their own, gradients reduced in f32.
 software.fsdp_eager = with(software.fsdp, { untied = true, gradient = 4, sequence = true,

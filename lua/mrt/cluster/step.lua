@@ -9,12 +9,11 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local Chain = require "mrt.cluster.chain"
-local Events = require "mrt.cluster.events"
 local collectives = require "mrt.cluster.collectives"
 local core = require "mrt.core"
 local parts = require "mrt.cluster.parts"
 local pipeline = require "mrt.cluster.pipeline"
+local sharded = require "mrt.cluster.sharded"
 
 local step = {}
 
@@ -47,11 +46,13 @@ local function share_of(job)
       or (heads * job.rows % 4 == 0 and model.seq <= software.fused_softmax) }
 end
 
--- Layers of a stage's chunk.
+-- Layers of a stage's chunk.  Those that do not divide go to the middle: the first and the
+-- last have a table of the vocabulary besides.
 local function layers_of(job, stage, chunk)
   local all, n = job.model.layers, job.mesh.pipeline * job.chunks
-  local part = (chunk - 1) * job.mesh.pipeline + stage - 1
-  return all * (part + 1) // n - all * part // n
+  local part = (chunk - 1) * job.mesh.pipeline + stage
+  local rest, before = all % n, (n - all % n + 1) // 2
+  return all // n + (part > before and part <= before + rest and 1 or 0)
 end
 
 -- Chains of each stage and chunk, and parameters of each stage on a rank.
@@ -76,7 +77,7 @@ local function stages_of(job)
     end
     list[stage] = s
   end
-  return list, layer, first, last
+  return list, first
 end
 
 -- ---- through the pipeline ------------------------------------------------------
@@ -159,7 +160,8 @@ local function tied(job, first)
   if job.mesh.pipeline == 1 or job.software.untied then return 0 end
   local apart = job.mesh.tensor * job.mesh.context * job.mesh.data
   return (collectives.seconds(job.cluster.levels, "allreduce",
-    first.parameters * job.software.gradient, { size = 2, stride = apart * (job.mesh.pipeline - 1) }))
+    first.parameters * job.software.gradient,
+    { size = 2, stride = apart * (job.mesh.pipeline - 1) }))
 end
 
 local function updated(job, parameters)
@@ -168,91 +170,30 @@ local function updated(job, parameters)
     * job.cluster.device.streams.update)
 end
 
-local function through_one_card(levels)
-  local out = table.move(levels, 1, #levels, 1, {})
-  for i = 2, #out do
-    out[i] = setmetatable({ bandwidth = levels[i].bandwidth / levels[1].size },
-      { __index = levels[i] })
-  end
-  return out
-end
-
--- Layer after layer with pieces of parameters: gathers run one layer ahead on a stream of
--- their own, gradients are scattered behind.
-local function sharded(job, layer, first, last)
-  local levels, group = job.cluster.levels, data_group(job)
-  if job.software.one_card then levels = through_one_card(levels) end
-  local sim = Events.new()
-  local compute = sim:stream "compute"
-  local by = job.cluster.overlap
-  local gathers = sim:stream("gathers", { slows = compute, by = by })
-  if job.software.alone then gathers = compute end
-  local scatters = (job.software.one_network or job.software.alone) and gathers
-    or sim:stream("scatters", { slows = compute, by = by })
-  local L = job.model.layers
-  local wide = job.software.gathered or 2
-  local function gather(p)
-    return (collectives.seconds(levels, "allgather", p.parameters * wide, group))
-  end
-  local function scatter(p)
-    return (collectives.seconds(levels, "reduce_scatter", p.parameters * job.software.gradient, group))
-  end
-  local units, kept = { first }, job.recomputed and parts.layer(job, "none") or layer
-  for i = 1, L do units[#units + 1] = i <= (job.recomputed or L) and layer or kept end
-  units[#units + 1] = last
-  local gather_again, behind = job.zero == 3, {}
-  local g, s = {}, {}
-  for _, p in ipairs { first, layer, kept, last } do g[p], s[p] = gather(p), scatter(p) end
-  local function visit(kind, i, gathered, scattered)
-    local p = units[i]
-    local after = { }
-    if gathered then
-      -- no more than two sets of parameters at a time
-      after[1] = sim:task(gathers, g[p], { behind[#behind - 1] })
-    end
-    local chain = p[kind]
-    local id = sim:task(compute, math.max(chain.host, chain.device), after)
-    behind[#behind + 1] = id
-    if scattered then sim:task(scatters, s[p], { id }) end
-  end
-  for micro = 1, job.micros do
-    local lazy = micro < job.micros and job.zero < 3
-    for i = 1, #units do visit("forward", i, gather_again or (micro == 1), false) end
-    for i = #units, 1, -1 do visit("backward", i, gather_again and i < #units, not lazy) end
-  end
-  local total = sim:run()
-  return total, first.parameters + L * layer.parameters
-end
-
 --- Predict a step.
 ---@param job mrt.cluster.Job
 ---@return number seconds
----@return table told  of the step: pipeline, data, update, bubble
+---@return {micros: number, data: number, tied: number, update: number} told  its seconds:
+---  of micro-batches, of reducing what does not hide behind them, of tables that two stages
+---  have, of the optimizer
 function step.predict(job)
-  job.share = share_of(job)
-  job.chunks = job.chunks or 1
+  job.share, job.chunks = share_of(job), job.chunks or 1
   local fixed = job.cluster.host.step * job.software.host
-  if job.zero >= 2 then
-    local layer, first, last = parts.layer(job), parts.first(job), parts.last(job)
-    if job.mesh.pipeline == 1 then
-      local total, parameters = sharded(job, layer, first, last)
-      local update = updated(job, parameters)
-      return total + update + fixed, { pipeline = total, data = 0, update = update }
-    end
+  if job.zero >= 2 and job.mesh.pipeline == 1 then
+    local micros, parameters = sharded.run(job, data_group(job))
+    local update = updated(job, parameters)
+    return micros + update + fixed, { micros = micros, data = 0, tied = 0, update = update }
   end
-  local stages, _, first = stages_of(job)
-  local total = job.mesh.pipeline == 1 and alone(job, stages[1]) or piped(job, stages)
+  local stages, first = stages_of(job)
+  local micros = job.mesh.pipeline == 1 and alone(job, stages[1]) or piped(job, stages)
   local data, update = 0, 0
   for _, s in ipairs(stages) do
-    data = math.max(data, reduced(job, s.parameters))
+    data = math.max(data, reduced(job, s.parameters) * (1 - job.software.hidden_data))
     update = math.max(update, updated(job, s.parameters))
   end
-  data = data * (1 - job.software.hidden_data)
-  local tie = tied(job, first)
-  return total + data + tie + update + fixed, { pipeline = total, data = data, tie = tie,
-    update = update, fixed = fixed }
+  local added = tied(job, first)
+  return micros + data + added + update + fixed, { micros = micros, data = data, tied = added,
+    update = update }
 end
-
-step.Chain = Chain
 
 return step
