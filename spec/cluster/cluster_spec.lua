@@ -157,3 +157,12 @@ describe("a step", function()
       "heads over tensor: 6, which 4 do not divide")
   end)
 end)
+
+describe("a plan", function()
+  local step = mrt.compile(function(x) return x:matmul(x):sum() end)
+  local function seconds(n) return mrt.cluster "dgx-a100:8":plan(step:plan(mrt.ones(n, n))) end
+  it("takes what its nodes take: at least its product at the peak", function()
+    assert.is_true(seconds(1024) > 2 * 1024 ^ 3 / 19.5e12)
+    assert.is_true(seconds(2048) > seconds(1024))
+  end)
+end)

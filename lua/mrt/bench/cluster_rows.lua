@@ -112,15 +112,14 @@ local function recompute_of(row)
 end
 
 local narrow <const> = { fp8 = "f8", mxfp8 = "f8", ["fp8-cs"] = "f8", nvfp4 = "f4",
-  ["fp8 tensorwise"] = "f8", ["fp8 rowwise"] = "f8" }
+  ["fp8 tensorwise"] = "f8" } -- rows of scales were no quicker than bf16 then
 
--- Whatever a row says about its software besides its source.
+-- Whatever a row says about its software besides its source (software.lua has the names).
 local function traits_of(row)
-  local t = { narrow = narrow[row.precision] }
-  if row.notes:find "DEFAULT" or row.notes:find "fp32 grad accumulation" then t.gradient = 4 end
-  if row.notes:find "compile" then t.compiled = true end
-  if row.notes:find "[Aa]sync ?TP" then t.async = true end
-  if row.precision:find "rowwise" then t.rowwise = true end
+  local t, notes = { narrow = narrow[row.precision] }, row.notes
+  if notes:find "DEFAULT" or notes:find "fp32 grad accumulation" then t.gradient = 4 end
+  if notes:find "compile" and row.source:find "torchtitan" then t.host = 0.5 end
+  if notes:find "[Aa]sync ?TP" then t.hidden_tensor = 0.6 end
   return t
 end
 

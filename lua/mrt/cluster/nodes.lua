@@ -45,7 +45,7 @@ local function product(step, reads, writes)
     dtype = dtype_of(reads[1].type), weight = not batched }
 end
 
--- What is no kernel of its own elsewhere: constants, vectors that are rounded.
+-- What is no kernel of its own elsewhere: constants, vectors that are rounded, views.
 local TINY <const> = 2 ^ 20
 local function is_small(step)
   local op = step.op
@@ -72,7 +72,25 @@ local function narrow_bytes(step, reads, writes)
   return step.class == "dropout" and bytes + most or bytes
 end
 
+local together <const> = { allreduce = true, reduce_scatter = true, allgather = true,
+  broadcast = true, all_to_all = true }
+
+local function bytes_of(v)
+  local d = dims(v.type)
+  return elements(d, 1, #d) * (wide[dtype_of(v.type)] or 1)
+end
+
+-- What ranks do together, of the larger of what goes in and comes out.
+local function collective(step, reads, writes)
+  local bytes = 0
+  for _, v in ipairs(reads) do bytes = math.max(bytes, bytes_of(v)) end
+  for _, v in ipairs(writes) do bytes = math.max(bytes, bytes_of(v)) end
+  return { kind = "collective", collective = step.op, group = "all",
+    phase = step.backward and "backward" or "forward", bytes = bytes, flops = 0 }
+end
+
 local function node(step, reads, writes, eager)
+  if together[step.op] then return collective(step, reads, writes) end
   local out
   if (step.op == "matmul" or step.op == "linear" or step.op == "matmul_sums")
     and step.class == "matmul" then

@@ -14,8 +14,22 @@ local nodes = require "mrt.cluster.nodes"
 
 local parts = {}
 
--- One kernel, launched in a phase.
+local together -- below
+
+-- Ranks that a node's group has: those of an axis of the mesh, or all.
+local function group_of(job, name)
+  local mesh = job.mesh
+  local strides = { tensor = 1, context = mesh.tensor, data = mesh.tensor * mesh.context,
+    pipeline = mesh.tensor * mesh.context * mesh.data }
+  if strides[name] then return { size = mesh[name], stride = strides[name] } end
+  return { size = mesh.tensor * mesh.context * mesh.data * mesh.pipeline, stride = 1 }
+end
+
+-- One kernel, launched in a phase; or what ranks do together.
 local function launched(job, node)
+  if node.kind == "collective" then
+    return together(job, node.collective, node.bytes, group_of(job, node.group))
+  end
   local host = job.cluster.host
   local seconds = kernels.seconds(job.cluster.device, node)
   return Chain.new((node.phase == "forward" and host.forward or host.backward)
@@ -42,7 +56,7 @@ local function last_of(p)
 end
 
 -- A collective waits for the last of its ranks' hosts, which are no equally quick.
-local function together(job, kind, bytes, group, hidden)
+function together(job, kind, bytes, group, hidden)
   local seconds = collectives.seconds(job.cluster.levels, kind, bytes, group)
   if seconds == 0 then return Chain.new() end
   local host = job.cluster.host
@@ -158,6 +172,19 @@ local function ring(job, attention)
   attention.forward = attention.forward:then_(exposed)
   attention.backward = attention.backward:then_(exposed):then_(exposed)
   return attention
+end
+
+--- A list of nodes, as nodes.lua has them: a chain of those of a phase, or of all.
+---@param job {cluster: mrt.Cluster, mesh: table, software: table}
+---@param list mrt.cluster.Node[]
+---@param phase? "forward"|"backward"
+---@return mrt.cluster.Chain
+function parts.chain(job, list, phase)
+  local out = Chain.new()
+  for _, node in ipairs(list) do
+    if not phase or node.phase == phase then out = out:then_(launched(job, node)) end
+  end
+  return out
 end
 
 --- A layer: chains of its forward and backward pass, what recomputing adds to the latter,

@@ -3,7 +3,7 @@
 --- Unit by unit (what comes first, each layer, what comes last) parameters are gathered
 --- before they are used, one unit ahead of the computation, no more than two at a time;
 --- gradients are scattered behind (Zhao et al., PyTorch FSDP, VLDB 2023).  Gathers and
---- scatters are streams of their own, and slow kernels down that run beside them.
+--- scatters share the links, so one waits for the other; kernels that run beside are slower.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -55,19 +55,17 @@ end
 local function streams(job)
   local sim, traits = Events.new(), job.software
   local s = { sim = sim, compute = sim:stream "compute", done = {} }
-  local beside = { slows = s.compute, by = job.cluster.overlap }
-  s.gathers = traits.alone and s.compute or sim:stream("gathers", beside)
-  s.scatters = (traits.alone or traits.one_network) and s.gathers
-    or sim:stream("scatters", beside)
+  s.wire = traits.alone and s.compute
+    or sim:stream("wire", { slows = s.compute, by = job.cluster.overlap })
   return s
 end
 
 -- A pass over a unit: gathered if so many seconds are given, scattered too.
 local function visit(s, chain, gather, scatter)
-  local after = gather and { s.sim:task(s.gathers, gather, { s.done[#s.done - 1] }) }
+  local after = gather and { s.sim:task(s.wire, gather, { s.done[#s.done - 1] }) }
   local id = s.sim:task(s.compute, math.max(chain.host, chain.device), after)
   s.done[#s.done + 1] = id
-  if scatter then s.sim:task(s.scatters, scatter, { id }) end
+  if scatter then s.sim:task(s.wire, scatter, { id }) end
 end
 
 --- Seconds of all micro-batches, and the parameters of a rank before they are cut.

@@ -22,7 +22,6 @@
 ---     hidden_backward, hidden_tensor  share of the collectives of tensor that is behind products
 ---     one_card       shards are gathered and scattered over one card of a node
 ---     alone          and nothing is computed meanwhile
----     one_network    gathers and scatters wait for each other
 ---     narrow         dtype of products with weights
 ---
 --- SPDX-License-Identifier: MIT
@@ -75,11 +74,10 @@ software.fsdp = { attention = "fused", loss = "softmax", early_stop = true, drop
 software.composer = with(software.fsdp, { attention_share = 0.6, metrics = 2 })
 
 -- torchtitan's and YaFSDP's: heads of their own, gradients reduced in f32.
-software.fsdp_eager = with(software.fsdp, { untied = true, gradient = 4, sequence = true,
-  one_network = true })
+software.fsdp_eager = with(software.fsdp, { untied = true, gradient = 4, sequence = true })
 
--- Flat shards in place, two buffers, gathers and scatters beside each other.
-software.yafsdp = with(software.fsdp_eager, { one_network = false, gradient = 2 })
+-- Gradients of 16 bits, in place.
+software.yafsdp = with(software.fsdp_eager, { gradient = 2 })
 
 -- XLA: one launch a step.
 software.xla = with(software.fsdp, { host = 0.02, untied = true, loss = "fused",
