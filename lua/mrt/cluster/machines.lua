@@ -31,9 +31,12 @@ local ampere = { tiles = tiles(0.83, 0.77, 0.41, 0.3), loop = 16, tail = 0.23, u
   streams = { other = 0.86, product = 0.92, softmax = 0.4, dropout = 0.79, norm = 0.87,
     reduce = 0.63, update = 0.8 } }
 local volta = with(ampere, {})
-local hopper = with(ampere, { tiles = tiles(0.68, 0.6, 0.4, 0.3), attention = { 0.4, 0.33 },
-  least = 4e-6 })
-local blackwell = with(hopper, { tiles = tiles(0.7, 0.6, 0.4, 0.3), attention = { 0.5, 0.4 } })
+local hopper = with(ampere, { tiles = tiles(0.75, 0.68, 0.4, 0.3), attention = { 0.42, 0.32 },
+  least = 4e-6, streams = with(ampere.streams, { other = 0.75, norm = 0.4, product = 0.9 }) })
+-- Held to 500 W.
+local hopper_500w = with(hopper, { tiles = tiles(0.57, 0.54, 0.35, 0.28), attention = { 0.35, 0.28 } })
+local blackwell = with(hopper, { tiles = tiles(0.7, 0.65, 0.4, 0.3), attention = { 0.5, 0.42 },
+  streams = with(ampere.streams, { other = 0.8, norm = 0.5, product = 0.9 }) })
 local tpu = with(ampere, { tiles = { { 128, 128, 0.8 } }, least = 1e-6, tail = 0.5 })
 
 local function device(kind, p) return with(kind, p) end
@@ -48,7 +51,7 @@ local devices = {
   h100 = device(hopper, { name = "H100 80 GB", units = 132, bandwidth = 3350 * GB,
     memory = 80 * GiB, flops = { f32 = 67 * TFLOPS, f16 = 989.4 * TFLOPS, bf16 = 989.4 * TFLOPS,
       f8 = 1978.9 * TFLOPS } }),
-  h100_500w = device(hopper, { name = "H100 96 GB, 500 W", units = 132, bandwidth = 2400 * GB,
+  h100_500w = device(hopper_500w, { name = "H100 96 GB, 500 W", units = 132, bandwidth = 2400 * GB,
     memory = 96 * GB, flops = { f32 = 67 * TFLOPS, f16 = 989.4 * TFLOPS, bf16 = 989.4 * TFLOPS,
       f8 = 1978.9 * TFLOPS } }),
   h200 = device(hopper, { name = "H200", units = 132, bandwidth = 4800 * GB, memory = 141 * GB,
@@ -60,9 +63,9 @@ local devices = {
   gb200 = device(blackwell, { name = "GB200", units = 148, bandwidth = 8000 * GB,
     memory = 186 * GB, flops = { f32 = 80 * TFLOPS, f16 = 2500 * TFLOPS, bf16 = 2500 * TFLOPS,
       f8 = 5000 * TFLOPS, f4 = 10000 * TFLOPS } }),
-  gb300 = device(blackwell, { name = "GB300", units = 148, bandwidth = 8000 * GB,
+  gb300 = device(blackwell, { name = "GB300", units = 148, clock = 1.12, bandwidth = 8000 * GB,
     memory = 279 * GB, flops = { f32 = 80 * TFLOPS, f16 = 2500 * TFLOPS, bf16 = 2500 * TFLOPS,
-      f8 = 5000 * TFLOPS, f4 = 15000 * TFLOPS } }),
+      f8 = 5000 * TFLOPS, f4 = 15000 * TFLOPS } }), -- and 1,400 W: of GB200's 1,200
   rtx4090 = device(ampere, { name = "GeForce RTX 4090", units = 128, bandwidth = 1008 * GB,
     memory = 24 * GiB, flops = { f32 = 82.6 * TFLOPS, f16 = 165.2 * TFLOPS,
       bf16 = 165.2 * TFLOPS, f8 = 330.3 * TFLOPS } }),
@@ -124,11 +127,11 @@ local list = {
   cluster("jean-zay", "8 A100 80 GB a node, four Omni-Path cards of 100 Gbit", "a100",
     { nvlink[3], cards("Omni-Path", 50) }),
   cluster("dgx-h100", "8 H100 80 GB a node, a card of 400 Gbit for each", "h100",
-    { nvlink[4], cards("InfiniBand NDR", 400) }),
+    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),
   cluster("dgx-h100-500w", "the same, held to 500 W, memory of 2.4 TB/s", "h100_500w",
-    { nvlink[4], cards("InfiniBand NDR", 400) }),
+    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),
   cluster("dgx-h200", "8 H200 a node, a card of 400 Gbit for each", "h200",
-    { nvlink[4], cards("InfiniBand NDR", 400) }),
+    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),
   cluster("dgx-b200", "8 B200 a node, a card of 400 Gbit for each", "b200",
     { nvlink[5], cards("InfiniBand NDR", 400) }),
   cluster("gb200-nvl72", "72 GB200 on one NVSwitch, a card of 400 Gbit for each", "gb200",

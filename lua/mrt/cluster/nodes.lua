@@ -72,6 +72,7 @@ local function narrow_bytes(step, reads, writes)
   return step.class == "dropout" and bytes + most or bytes
 end
 
+local products <const> = { matmul = true, linear = true, matmul_sums = true }
 local together <const> = { allreduce = true, reduce_scatter = true, allgather = true,
   broadcast = true, all_to_all = true }
 
@@ -92,8 +93,7 @@ end
 local function node(step, reads, writes, eager)
   if together[step.op] then return collective(step, reads, writes) end
   local out
-  if (step.op == "matmul" or step.op == "linear" or step.op == "matmul_sums")
-    and step.class == "matmul" then
+  if products[step.op] and step.class == "matmul" then
     out = product(step, reads, writes)
   elseif step.class == "attention" or step.class == "attention_grad" then
     local q = dims(reads[1].type)

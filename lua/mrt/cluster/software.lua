@@ -61,17 +61,17 @@ software.megatron_2020 = with(software.megatron, { sends_shares = false })
 -- C++, reductions behind the backward pass.
 software.megatron_core = { attention = "fused", loss = "fused", dropout = 0, padded = 128,
   host = 0.35, gradient = 2, update = ADAM, blocking = false, sends_shares = true,
-  hidden_data = 0.85, sequence = true, hidden_tensor = 0.6, fused_accumulation = true,
+  hidden_data = 0.85, sequence = true, hidden_tensor = 0.8, fused_accumulation = true,
   untied = true }
 
 -- Fully sharded PyTorch, eager, with fused attention.
 software.fsdp = { attention = "fused", loss = "softmax", early_stop = true, dropout = 0,
-  padded = 1, host = 0.7,
+  padded = 1, host = 1,
   gradient = 2, update = ADAM, blocking = false, hidden_data = 0.8, sequence = false,
   gathered = 2 }
 
 -- Composer's MPT: attention in Triton of 2022, two metrics of each micro-batch.
-software.composer = with(software.fsdp, { attention_share = 0.6, metrics = 2 })
+software.composer = with(software.fsdp, { attention_share = 0.45, metrics = 2 })
 
 -- torchtitan's and YaFSDP's: heads of their own, gradients reduced in f32.
 software.fsdp_eager = with(software.fsdp, { untied = true, gradient = 4, sequence = true })
