@@ -19,6 +19,46 @@ local pieces = require "mrt.cluster.pieces"
 
 local nodes = {}
 
+---@class mrt.cluster.Node
+---@field phase "forward"|"backward"
+---@field kind "product"|"attention"|"memory"|"collective"
+---@field class? string  of a memory node: norm, softmax, ...
+---@field m? integer
+---@field n? integer
+---@field k? integer
+---@field count? integer  products of these sizes
+---@field weight? boolean  one factor is a parameter or its gradient
+---@field dtype? string
+---@field gradient? boolean
+---@field width? integer  of a head
+---@field flops number
+---@field bytes number
+---@field collective? string
+---@field group? string  an axis of the mesh, or all
+
+---@class mrt.cluster.Model
+---@field layers integer
+---@field hidden integer
+---@field heads integer
+---@field kv_heads integer
+---@field ffn integer
+---@field vocab integer
+---@field seq integer
+---@field gated boolean  RMS norms, three layers in the perceptron, turned positions
+---@field bias boolean
+
+---@class mrt.cluster.Share
+---@field dtype mrt.DType
+---@field rows integer  sequences of a micro-batch
+---@field tokens integer  of each, on this rank
+---@field tokens_between integer  of those, what norms and residuals are for
+---@field tensor integer  ranks
+---@field vocab integer  rows of the table on this rank
+---@field attention "scores"|"fused"
+---@field fused_softmax boolean
+---@field loss "steps"|"softmax"|"fused"
+---@field dropout number
+
 local function dims(type)
   local list = {}
   for d in type:match("%[(.*)%]"):gmatch "%d+" do list[#list + 1] = math.tointeger(tonumber(d)) end

@@ -22,6 +22,29 @@ local core = require "mrt.core"
 
 local read = {}
 
+--- Links that join devices, or the units of the level below: README.md says what each costs.
+---@class mrt.cluster.Level
+---@field name? string
+---@field size? integer  devices that it joins, those of the levels below counted; the last: any
+---@field bandwidth number  bytes a second that a device gives to others
+---@field latency number  seconds of a step
+---@field start? number  of a launch
+---@field ramp? number  for each square root of a byte
+---@field pair? number  share of the bandwidth that two alone reach
+---@field oversubscription? number
+---@field axes? integer[]  of a torus
+---@field switch? {least: integer?, bandwidth: number, latency: number, ramp: number?}
+
+---@class mrt.cluster.Device
+---@field name string
+---@field units integer  that compute tiles: streaming multiprocessors
+---@field bandwidth number
+---@field memory number  bytes
+---@field flops table<string, number>  by dtype
+---@field clock? number  share of these flop/s that it sustains
+---@field tiles? number[][]  rows, columns, share of the peak
+---@field streams? table<string, number>  share of the bandwidth, by class of kernel
+
 local function fail(name, text, ...)
   core.fail("value", "cluster", ("%s: %s"):format(name, text:format(...)))
 end

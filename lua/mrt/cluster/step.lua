@@ -17,6 +17,20 @@ local sharded = require "mrt.cluster.sharded"
 
 local step = {}
 
+---@class mrt.cluster.Job
+---@field cluster mrt.Cluster
+---@field model mrt.cluster.Model
+---@field mesh {tensor: integer, pipeline: integer, context: integer, data: integer}
+---@field rows integer
+---@field micros integer
+---@field chunks integer
+---@field zero integer
+---@field recompute string
+---@field recomputed? integer
+---@field software table<string, any>  software.lua
+---@field order? function
+---@field share? mrt.cluster.Share
+
 local function divided(a, b, what)
   if a % b ~= 0 then
     core.fail("value", "cluster", ("%s: %d, which %d do not divide"):format(what, a, b))
