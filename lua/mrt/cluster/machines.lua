@@ -26,17 +26,20 @@ local function tiles(large, middle, small, least)
     { 64, 128, small }, { 64, 64, least } }
 end
 
-local ampere = { tiles = tiles(0.83, 0.77, 0.41, 0.3), loop = 16, tail = 0.23, unaligned = 1.6,
-  narrow = 0.5, least = 6e-6, attention = { 0.5, 0.4 },
-  streams = { other = 0.86, product = 0.92, softmax = 0.4, dropout = 0.79, norm = 0.87,
+local ampere = { tiles = tiles(0.84, 0.77, 0.40, 0.35), loop = 28, tail = 0.17, unaligned = 10,
+  narrow = 0.46, least = 4.6e-6, attention = { 0.45, 0.5 },
+  streams = { other = 0.92, product = 0.95, activation = 0.95, softmax = 0.42, dropout = 0.67,
+    norm = 0.7, reduce = 0.72, update = 0.8 } }
+local volta = with(ampere, { unaligned = 1.6 })
+local hopper = { tiles = tiles(0.75, 0.68, 0.4, 0.3), loop = 16, tail = 0.23, unaligned = 4,
+  narrow = 0.5, least = 4e-6, attention = { 0.42, 0.32 },
+  streams = { other = 0.75, product = 0.9, softmax = 0.4, dropout = 0.79, norm = 0.4,
     reduce = 0.63, update = 0.8 } }
-local volta = with(ampere, {})
-local hopper = with(ampere, { tiles = tiles(0.75, 0.68, 0.4, 0.3), attention = { 0.42, 0.32 },
-  least = 4e-6, streams = with(ampere.streams, { other = 0.75, norm = 0.4, product = 0.9 }) })
 -- Held to 500 W.
-local hopper_500w = with(hopper, { tiles = tiles(0.57, 0.54, 0.35, 0.28), attention = { 0.35, 0.28 } })
-local blackwell = with(hopper, { tiles = tiles(0.7, 0.65, 0.4, 0.3), attention = { 0.5, 0.42 },
-  streams = with(ampere.streams, { other = 0.8, norm = 0.5, product = 0.9 }) })
+local hopper_500w = with(hopper, { tiles = tiles(0.57, 0.54, 0.35, 0.28),
+  attention = { 0.35, 0.28 } })
+local blackwell = with(hopper, { tiles = tiles(0.69, 0.64, 0.4, 0.3), attention = { 0.5, 0.42 },
+  streams = with(hopper.streams, { other = 0.8, norm = 0.5 }) })
 local tpu = with(ampere, { tiles = { { 128, 128, 0.8 } }, least = 1e-6, tail = 0.5 })
 
 local function device(kind, p) return with(kind, p) end
@@ -48,6 +51,10 @@ local devices = {
     memory = 40 * GiB, flops = { f32 = 19.5 * TFLOPS, f16 = 312 * TFLOPS, bf16 = 312 * TFLOPS } }),
   a100 = device(ampere, { name = "A100 80 GB", units = 108, bandwidth = 2039 * GB,
     memory = 80 * GiB, flops = { f32 = 19.5 * TFLOPS, f16 = 312 * TFLOPS, bf16 = 312 * TFLOPS } }),
+  -- All runs there are as if kernels were this much slower, those of one node too.
+  a100_jean_zay = device(ampere, { name = "A100 80 GB", units = 108, bandwidth = 2039 * GB,
+    memory = 80 * GiB, clock = 0.79, flops = { f32 = 19.5 * TFLOPS, f16 = 312 * TFLOPS,
+      bf16 = 312 * TFLOPS } }),
   h100 = device(hopper, { name = "H100 80 GB", units = 132, bandwidth = 3350 * GB,
     memory = 80 * GiB, flops = { f32 = 67 * TFLOPS, f16 = 989.4 * TFLOPS, bf16 = 989.4 * TFLOPS,
       f8 = 1978.9 * TFLOPS } }),
@@ -107,8 +114,8 @@ end
 
 -- Seconds that a host takes to launch a kernel of eager PyTorch in the forward and the
 -- backward pass, a collective; how unequal hosts are; a layer's checkpoint, a step.
-local host = { forward = 43.7e-6, backward = 31.7e-6, collective = 18.8e-6, jitter = 50e-6,
-  checkpoint = 278e-6, step = 6.5e-3 }
+local host = { forward = 49e-6, backward = 28.5e-6, collective = 12e-6, jitter = 33e-6,
+  checkpoint = 300e-6, step = 5.8e-3 }
 
 local function cluster(name, about, d, levels, more)
   return with({ name = name, about = about, device = devices[d], host = host, levels = levels,
@@ -124,7 +131,7 @@ local list = {
     { nvlink[3], cards("InfiniBand HDR", 200) }),
   cluster("a100-800g", "8 A100 80 GB a node, 800 Gbit a node", "a100",
     { nvlink[3], cards("InfiniBand HDR, four a node", 100) }),
-  cluster("jean-zay", "8 A100 80 GB a node, four Omni-Path cards of 100 Gbit", "a100",
+  cluster("jean-zay", "8 A100 80 GB a node, four Omni-Path cards of 100 Gbit", "a100_jean_zay",
     { nvlink[3], cards("Omni-Path", 50) }),
   cluster("dgx-h100", "8 H100 80 GB a node, a card of 400 Gbit for each", "h100",
     { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),

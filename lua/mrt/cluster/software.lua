@@ -43,7 +43,7 @@ local ADAM <const> = 54
 -- are stored, gradients reduced when all are there.
 software.megatron = { attention = "scores", fused_softmax = 2048, loss = "steps",
   dropout = 0.1, padded = 128, host = 1, gradient = 2, update = ADAM, blocking = true,
-  sends_shares = true, hidden_data = 0, sequence = false }
+  sends_shares = true, hidden_data = 0, hidden_backward = 0.14, sequence = false }
 
 -- The same with sequence parallelism, whose collectives are partly behind products.
 software.megatron_sp = with(software.megatron, { sequence = true, hidden_tensor = 0.2 })
