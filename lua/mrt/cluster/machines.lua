@@ -27,7 +27,7 @@ local function tiles(large, middle, small, least)
 end
 
 local ampere = { tiles = tiles(0.84, 0.77, 0.40, 0.35), loop = 28, tail = 0.17, unaligned = 10,
-  narrow = 0.46, least = 4.6e-6, attention = { 0.45, 0.5 },
+  narrow = 0.46, least = 4.6e-6, attention = { 0.62, 0.6 },
   streams = { other = 0.92, product = 0.95, activation = 0.95, softmax = 0.42, dropout = 0.67,
     norm = 0.7, reduce = 0.72, update = 0.8 } }
 local volta = with(ampere, { unaligned = 1.6 })
