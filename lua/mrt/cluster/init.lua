@@ -2,8 +2,8 @@
 ---
 ---     local cluster = mrt.cluster "dgx-h100:128"
 ---     cluster:collective("allreduce", 2^30, { size = 128 })
----     cluster:step { model = { layers = 32, hidden = 4096, heads = 32, vocab = 50304, seq = 2048 },
----       mesh = { tensor = 8, data = 16 }, rows = 1, micros = 8 }
+---     cluster:step { mesh = { tensor = 8, data = 16 }, rows = 1, micros = 8,
+---       model = { layers = 32, hidden = 4096, heads = 32, vocab = 50304, seq = 2048 } }
 ---
 --- Nothing runs, and no such device need be here.
 ---

@@ -1,6 +1,6 @@
---- mrt bench cluster_ranks -- plans of one of many ranks, beside published steps of GPTs
+--- mrt bench ranks -- plans of one of many ranks, beside published steps of GPTs
 ---
----     mrt bench cluster_ranks FILE [word ...]
+---     mrt bench ranks FILE [word ...]
 ---
 --- FILE: a table of published runs, comma-separated, with the columns model, arch, layers,
 --- hidden, heads, ffn, vocab, seq, gpu, n_gpu, tp, pp, cp, ep, zero_stage, mbs, gbs,
@@ -13,7 +13,7 @@
 
 local core = require "mrt.core"
 
-local here = debug.getinfo(1, "S").source:match "^@(.*)cluster_ranks%.lua$"
+local here = debug.getinfo(1, "S").source:match "^@(.*)ranks%.lua$"
 
 local devices <const> = { ["A100-40"] = "a100-40", ["A100-80"] = "a100-80", ["H100-80"] = "h100",
   ["H200"] = "h200" }
@@ -69,7 +69,7 @@ local function fits(row, words)
 end
 
 local function planned(row)
-  local pipe = assert(io.popen(("'%s' plan --device %s --ranks %d '%scluster_plan.lua' "
+  local pipe = assert(io.popen(("'%s' plan --device %s --ranks %d '%sranks_plan.lua' "
     .. "%d %d %d %d %d %d %d %d %s %s 2>&1"):format(core.program(), devices[row.gpu], row.n_gpu,
     here, row.layers, row.hidden, row.heads, row.vocab, row.seq, row.zero_stage, row.mbs, row.k,
     row.recompute, row.precision)))
@@ -89,7 +89,7 @@ local function told(ratios)
 end
 
 return function(path, ...)
-  if not path then error("mrt bench cluster_ranks FILE: a table of published runs", 0) end
+  if not path then error("mrt bench ranks FILE: a table of published runs", 0) end
   local ratios = {}
   print(("%-20s %-8s %6s %5s %4s %4s %9s %10s %10s %6s"):format("model", "gpu", "ranks", "zero",
     "rows", "k", "recompute", "published", "predicted", "ratio"))
