@@ -151,6 +151,15 @@ describe("a step", function()
     assert.error_matches(function() step("dgx-a100:8", { mesh = { tensor = 3 } }) end,
       "a mesh of 3 ranks, dgx%-a100 has 8 devices")
   end)
+  it("of an axis, a recomputation or a stage that is not predicted is refused", function()
+    for _, row in ipairs { { { mesh = { expert = 8 } }, "mesh.expert is not predicted" },
+      { { mesh = { data = 8 }, recompute = "some" }, "none, selective, half or full wanted" },
+      { { mesh = { data = 8 }, zero = 4 }, "0 to 3 wanted" },
+      { { mesh = { data = 8 }, software = "x" }, "no software 'x'" },
+      { { mesh = { data = 8 }, rows = 0 }, "rows: a positive integer wanted" } } do
+      assert.error_matches(function() step("dgx-a100:8", row[1]) end, row[2])
+    end
+  end)
   it("with heads that ranks do not divide is refused", function()
     local odd = { layers = 2, hidden = 960, heads = 6, vocab = 100, seq = 128 }
     assert.error_matches(function() step("dgx-a100:4", { model = odd, mesh = { tensor = 4 } }) end,

@@ -66,6 +66,15 @@ describe("a collective takes", function()
     assert.equal("ring", (select(2, collectives.seconds(with, "allreduce", 4000, { size = 2 }))))
   end)
 
+  it("of all to all what leaves a node, through the node on rails", function()
+    local group = { size = 8 }
+    assert.near(2 + 400 * 4 / 8 / 10, collectives.seconds(levels(), "all_to_all", 400, group), 1e-9)
+    local rail = levels { rail = true, bandwidth = 1e6 }
+    -- 3 of 8 parts stay, and 3 of 4 of the 4 that go out change cards first
+    assert.near(3 + 400 * (3 / 8 + 4 / 8 * 3 / 4) / 100,
+      collectives.seconds(rail, "all_to_all", 400, group), 1e-9)
+  end)
+
   it("on a torus as many steps as along its axes", function()
     local torus = { { name = "torus", size = 16, axes = { 4, 4 }, bandwidth = 1e9, latency = 1 } }
     assert.near(6, collectives.seconds(torus, "allgather", 16, { size = 16 }), 1e-6)

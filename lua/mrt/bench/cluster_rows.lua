@@ -119,6 +119,7 @@ local function traits_of(row)
   local t, notes = { narrow = narrow[row.precision] }, row.notes
   if notes:find "DEFAULT" or notes:find "fp32 grad accumulation" then t.gradient = 4 end
   if notes:find "compile" and row.source:find "torchtitan" then t.host = 0.5 end
+  if notes:find "no sequence parallelism" then t.sequence, t.hidden_tensor = false, 0 end
   if notes:find "[Aa]sync ?TP" then t.hidden_tensor = 0.6 end
   return t
 end

@@ -117,17 +117,22 @@ function kinds.broadcast(levels, joined, bytes)
   return quickest(one_ring(levels, joined, bytes, 1), nil, tree(levels, joined, bytes, 1))
 end
 
--- Each rank has bytes / p for each other; what leaves a unit goes over its level.
+-- Each rank has bytes / p for each other; what leaves a unit goes over its level.  On rails
+-- cards of one number reach each other alone: the rest goes through the node before.
 function kinds.all_to_all(levels, joined, bytes)
-  local all, seconds, within = 1, 0, 1
+  local all, within, given = 1, 1, {}
   for _, p in ipairs(joined) do all = all * p end
   for i, level in ipairs(levels) do
     local upto = within * joined[i]
-    if upto > within then
-      seconds = math.max(seconds, moving(level, joined[i], joined[i] - 1,
-        bytes * (upto - within) / all))
-    end
+    given[i] = bytes * (upto - within) / all
+    if level.rail then given[1] = given[1] + given[i] * (joined[1] - 1) / joined[1] end
     within = upto
+  end
+  local seconds = 0
+  for i, level in ipairs(levels) do
+    if joined[i] > 1 then
+      seconds = math.max(seconds, moving(level, joined[i], joined[i] - 1, given[i]))
+    end
   end
   return seconds, "direct"
 end

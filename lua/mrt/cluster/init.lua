@@ -136,7 +136,8 @@ function Cluster:plan(plan)
     software = { host = RECORDED } }, list).until_done
 end
 
-local axes <const> = { "tensor", "pipeline", "context", "data" }
+local axes <const> = { "tensor", "pipeline", "context", "data", tensor = true, pipeline = true,
+  context = true, data = true }
 
 local function size(value, what, default)
   if value == nil then value = default end
@@ -145,6 +146,26 @@ local function size(value, what, default)
       tostring(value)))
   end
   return value
+end
+
+local ways <const> = { none = true, selective = true, half = true, full = true }
+
+-- What a job says besides shapes makes sense.
+local function check(job)
+  for axis in pairs(job.mesh or {}) do
+    if not axes[axis] then
+      core.fail("value", "cluster", ("mesh.%s is not predicted (%s are)"):format(tostring(axis),
+        table.concat(axes, ", ")))
+    end
+  end
+  if not ways[job.recompute or "none"] then
+    core.fail("value", "cluster", ("recompute: none, selective, half or full wanted, got %s")
+      :format(tostring(job.recompute)))
+  end
+  local zero = job.zero or 0
+  if math.type(zero) ~= "integer" or zero < 0 or zero > 3 then
+    core.fail("value", "cluster", "zero: 0 to 3 wanted, got " .. tostring(zero))
+  end
 end
 
 local function model_of(given)
@@ -183,6 +204,7 @@ end
 ---@return number seconds
 ---@return table told
 function Cluster:step(job)
+  check(job)
   local mesh, all = {}, 1
   for _, axis in ipairs(axes) do
     mesh[axis] = size(job.mesh and job.mesh[axis], "mesh." .. axis, 1)
