@@ -395,7 +395,8 @@ mrt.compile = core.front(mrt.compile)
 
 -- The public modules, each the folder of its name; all others are the library's
 -- own.  The prompt completes these names without calling __index.
-local modules = { communicator = true, data = true, device = true, distributions = true,
+local modules = { cluster = true, communicator = true, data = true, device = true,
+  distributions = true,
   estimate = true, fft = true, finetune = true, linalg = true, nn = true, optim = true,
   pipeline = true, plan = true, policy = true, prune = true, text = true, train = true }
 

@@ -1,107 +1,129 @@
---- mrt bench cluster -- predicted steps of GPTs on clusters, beside published ones
+--- mrt bench cluster -- predicted steps of published runs on clusters, and collectives
 ---
 ---     mrt bench cluster FILE [word ...]
 ---
---- FILE: a table of published runs, comma-separated, with the columns model, arch, layers,
---- hidden, heads, ffn, vocab, seq, gpu, n_gpu, tp, pp, cp, ep, zero_stage, mbs, gbs,
---- precision, recompute and step_time_s.  Rows whose ranks share nothing but data and
---- pieces of the state (tp = pp = cp = ep = 1), of GPTs in 16 bits on devices that have
---- a profile, are planned for one of their ranks; nothing runs.  A ratio below 1: predicted
---- quicker than published.  A word keeps the rows that have it in their model or gpu.
+--- FILE: a table of published runs (columns: lua/mrt/bench/cluster_rows.lua), or one of
+--- measured collectives (columns system, collective, algo, n_ranks, bytes, time_us).  Prints
+--- the mean absolute error by source, apart for the rows that constants were chosen on and
+--- those that were held out.  Words keep the rows that have them in model, gpu or source;
+--- the word rows prints each row.
 ---
 --- SPDX-License-Identifier: MIT
 
-local core = require "mrt.core"
+local rows = require "mrt.bench.cluster_rows"
+local collectives = require "mrt.bench.cluster_collectives"
 
-local here = debug.getinfo(1, "S").source:match "^@(.*)cluster%.lua$"
-
-local devices <const> = { ["A100-40"] = "a100-40", ["A100-80"] = "a100-80", ["H100-80"] = "h100",
-  ["H200"] = "h200" }
-
--- The fields of a line; those in quotes may have commas.
-local function fields(line)
-  local list, at = {}, 1
-  while at <= #line + 1 do
-    local quoted, after = line:match('^"([^"]*)"()', at)
-    local plain = not quoted and line:match("^[^,]*", at)
-    list[#list + 1] = quoted or plain
-    at = (quoted and after or at + #plain) + 1
-  end
-  return list
+-- One row of four is what constants may be chosen on.
+local function chosen_on(id)
+  local hash = 5381
+  for i = 1, #id do hash = (hash * 33 + id:byte(i)) % 2 ^ 32 end
+  return hash % 4 == 0
 end
 
-local function rows_of(path)
-  local file, names, rows = assert(io.open(path)), nil, {}
-  for line in file:lines() do
-    local list, row = fields(line), {}
-    for i, name in ipairs(names or {}) do row[name] = list[i] end
-    if names then rows[#rows + 1] = row end
-    names = names or list
-  end
-  file:close()
-  return rows
-end
-
-local numbers <const> = { "layers", "hidden", "heads", "vocab", "seq", "n_gpu", "zero_stage", "mbs",
-  "gbs", "step_time_s" }
-
-local function read(row)
-  for _, name in ipairs(numbers) do
-    row[name] = tonumber(row[name])
-    if not row[name] then return false end
-  end
-  row.k = row.gbs / (row.mbs * row.n_gpu)
-  return row.k % 1 == 0 and row.n_gpu > 1 and row.recompute ~= ""
-end
-
--- What a column may say, if anything.
-local known <const> = { arch = "gpt", tp = "1", pp = "1", cp = "1", ep = "1",
-  precision = "bf16 fp16", recompute = "none full" }
-
-local function fits(row, words)
+local function matches(row, words)
+  local text = (row.model .. " " .. row.gpu .. " " .. row.source):lower()
   for _, word in ipairs(words) do
-    if not (row.model .. " " .. row.gpu):lower():find(word:lower(), 1, true) then return false end
+    if not text:find(word:lower(), 1, true) then return false end
   end
-  for name, values in pairs(known) do
-    if row[name] ~= "" and not values:find(row[name], 1, true) then return false end
-  end
-  return devices[row.gpu] and read(row) and (row.ffn == "" or tonumber(row.ffn) == 4 * row.hidden)
+  return true
 end
 
-local function planned(row)
-  local pipe = assert(io.popen(("'%s' plan --device %s --ranks %d '%scluster_plan.lua' "
-    .. "%d %d %d %d %d %d %d %d %s %s 2>&1"):format(core.program(), devices[row.gpu], row.n_gpu,
-    here, row.layers, row.hidden, row.heads, row.vocab, row.seq, row.zero_stage, row.mbs, row.k,
-    row.recompute, row.precision)))
-  local text = pipe:read "a"
-  pipe:close()
-  return tonumber(text:match "seconds (%S+)"), text
+-- A mean of what is added; of absolute values too.
+local function add(stat, error)
+  stat.n, stat.sum, stat.absolute = (stat.n or 0) + 1, (stat.sum or 0) + error,
+    (stat.absolute or 0) + math.abs(error)
+  stat.most = math.max(stat.most or 0, math.abs(error))
 end
 
-local function told(ratios)
-  if #ratios == 0 then return print "no row of this kind" end
-  table.sort(ratios)
-  local squares = 0
-  for _, r in ipairs(ratios) do squares = squares + math.log(r) ^ 2 end
-  print(("%d rows: median %.2f, least %.2f, most %.2f, root of the mean square of the "
-    .. "logarithm %.2f"):format(#ratios, ratios[(#ratios + 1) // 2], ratios[1], ratios[#ratios],
-    math.sqrt(squares / #ratios)))
+local function percent(stat, what)
+  return stat.n and ("%6.1f"):format(100 * stat[what] / stat.n) or "     -"
+end
+
+local function predicted(found)
+  local mrt = require "mrt"
+  local software = require "mrt.cluster.software"
+  local traits = setmetatable({}, { __index = function(_, key)
+    local own = found.traits[key]
+    if own ~= nil then return own end
+    return software[found.software][key]
+  end })
+  found.job.software = traits
+  return mrt.cluster(found.cluster):step(found.job)
+end
+
+local function print_row(row, found, seconds)
+  local m = found.job.mesh
+  print(("%5s %-18s %-20s t%d p%d c%d d%d rows %d x %d  %9.4f s %9.4f s %+6.1f %%"):format(row.id,
+    row.model:sub(1, 18), found.cluster, m.tensor, m.pipeline, m.context, m.data, found.job.rows,
+    found.job.micros, found.seconds, seconds, 100 * (seconds / found.seconds - 1)))
+end
+
+local function told(stats, order)
+  print(("%-24s %5s %7s %7s   %5s %7s %7s %7s"):format("source", "rows", "MAPE %", "bias %",
+    "held", "MAPE %", "bias %", "most %"))
+  for _, name in ipairs(order) do
+    local all, held = stats[name].all, stats[name].held
+    print(("%-24s %5d %7s %7s   %5d %7s %7s %7s"):format(name, all.n, percent(all, "absolute"),
+      percent(all, "sum"), held.n or 0, percent(held, "absolute"), percent(held, "sum"),
+      held.most and ("%6.1f"):format(100 * held.most) or "-"))
+  end
+end
+
+local function print_why(left)
+  local list, n = {}, 0
+  for why, count in pairs(left) do list[#list + 1], n = ("%d: %s"):format(count, why), n + count end
+  table.sort(list)
+  if n > 0 then print(("%d rows were left out (%s)"):format(n, table.concat(list, "; "))) end
+end
+
+local function group_of(stats, order, name)
+  if not stats[name] then
+    stats[name], order[#order + 1] = { all = {}, held = {} }, name
+  end
+  return stats[name]
+end
+
+local OTHERS <const>, ALL <const> = "all but vTrain", "all"
+
+local function count(stats, order, found, row, error)
+  local names = { found.group, ALL }
+  if not found.group:find "^vTrain" then names[3] = OTHERS end
+  for _, name in ipairs(names) do
+    local s = group_of(stats, order, name)
+    add(s.all, error)
+    if not chosen_on(row.id) then add(s.held, error) end
+  end
+end
+
+local function steps(list, words, each)
+  local stats, order, left = {}, {}, {}
+  for _, row in ipairs(list) do
+    if matches(row, words) then
+      local found, why = rows.job(row)
+      local ok, seconds
+      if found then ok, seconds = pcall(predicted, found) end
+      if ok then
+        if each then print_row(row, found, seconds) end
+        count(stats, order, found, row, seconds / found.seconds - 1)
+      else
+        why = why or type(seconds) == "table" and seconds.message or tostring(seconds)
+        left[why] = (left[why] or 0) + 1
+      end
+    end
+  end
+  table.sort(order)
+  told(stats, order)
+  print_why(left)
 end
 
 return function(path, ...)
-  if not path then error("mrt bench cluster FILE: a table of published runs", 0) end
-  local ratios = {}
-  print(("%-20s %-8s %6s %5s %4s %4s %9s %10s %10s %6s"):format("model", "gpu", "ranks", "zero",
-    "rows", "k", "recompute", "published", "predicted", "ratio"))
-  for _, row in ipairs(rows_of(path)) do
-    if fits(row, { ... }) then
-      local seconds, text = planned(row)
-      local what = ("%-20s %-8s %6d %5d %4d %4d %9s %8.3f s "):format(row.model:sub(1, 20), row.gpu,
-        row.n_gpu, row.zero_stage, row.mbs, row.k, row.recompute, row.step_time_s)
-      if seconds then ratios[#ratios + 1] = seconds / row.step_time_s end
-      print(what .. (seconds and ("%8.3f s %6.2f"):format(seconds, seconds / row.step_time_s)
-        or text:match "[^\n]*"))
-    end
+  if not path then
+    error("mrt bench cluster FILE: a table of published runs or of collectives", 0)
   end
-  told(ratios)
+  local list, words, each = rows.of(path), {}, false
+  for _, word in ipairs { ... } do
+    if word == "rows" then each = true else words[#words + 1] = word end
+  end
+  if list[1] and list[1].collective then return collectives(list, each) end
+  steps(list, words, each)
 end

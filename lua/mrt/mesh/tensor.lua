@@ -110,11 +110,11 @@ end
 
 -- Weights are cut; those that every rank has are alike on all of them.
 local function settle(self, new, outers, dtype)
-  local comm, along = self.mesh.comm.tensor, self.mesh.comm.context
+  local comm, context = self.mesh.comm.tensor, self.mesh.comm.context
   for i, p in ipairs(new) do
     self.settled[p] = true
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
-    if along and along.transport ~= "self" then core.assign(p, begins(p, along)) end
+    if context and context.transport ~= "self" then core.assign(p, begins(p, context)) end
     if outers[i] and outers[i] > 0 then
       local piece, optimizer = cut(p, outers[i], comm, p:get_name()), owners.of(p)
       piece_of[p], whole_of[piece.own] = piece, piece

@@ -1,6 +1,6 @@
---- cluster_plan.lua -- one row of `mrt bench cluster`, planned only
+--- ranks_plan.lua -- one row of `mrt bench ranks`, planned only
 ---
----     cluster_plan.lua LAYERS DIM HEADS VOCAB CONTEXT STAGE ROWS K RECOMPUTE PRECISION
+---     ranks_plan.lua LAYERS DIM HEADS VOCAB CONTEXT STAGE ROWS K RECOMPUTE PRECISION
 ---
 --- ROWS is of a micro-batch of one rank.  Prints a line: seconds, wire bytes, peak.
 ---

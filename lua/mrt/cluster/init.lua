@@ -1,0 +1,224 @@
+--- mrt.cluster -- machines of many devices, and how long a step takes on them
+---
+---     local cluster = mrt.cluster "dgx-h100:128"
+---     cluster:collective("allreduce", 2^30, { size = 128 })
+---     cluster:step { mesh = { tensor = 8, data = 16 }, rows = 1, micros = 8,
+---       model = { layers = 32, hidden = 4096, heads = 32, vocab = 50304, seq = 2048 } }
+---
+--- Nothing runs, and no such device need be here.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local collectives = require "mrt.cluster.collectives"
+local machines = require "mrt.cluster.machines"
+local read = require "mrt.cluster.read"
+local software = require "mrt.cluster.software"
+
+-- A step that a device replays takes so much of the launches of eager PyTorch.
+local RECORDED <const> = 0.02
+
+---@class mrt.cluster
+local cluster = {}
+
+--- A cluster: figures of its devices, hosts and links, and how many devices.
+---@class mrt.Cluster
+---@field name string
+---@field devices integer
+---@field device mrt.cluster.Device
+---@field levels mrt.cluster.Level[]
+---@field host table<string, number>
+---@field overlap number  how much slower kernels are while a collective runs beside them
+local Cluster = {}
+
+local function found(name)
+  for _, machine in ipairs(machines) do
+    if machine.name == name then return machine end
+  end
+end
+
+--- List the clusters that there are, by name: what they are.
+---
+---     mrt.cluster.list()["dgx-a100"]
+---@return table<string, string>
+function cluster.list()
+  local out = {}
+  for _, machine in ipairs(machines) do out[machine.name] = machine.about end
+  return out
+end
+
+local function names()
+  local out = {}
+  for _, machine in ipairs(machines) do out[#out + 1] = machine.name end
+  return table.concat(out, ", ")
+end
+
+-- name:count, or a file.lua[:count]
+local function by_name(text)
+  local name, count = text:match "^(.-):(%d+)$"
+  name = name or text
+  local machine = found(name)
+  if not machine and name:find "%.lua$" then
+    local source, message = core.read_file(name)
+    if not source then core.fail("value", "cluster", message) end
+    local chunk, problem = load(source, "@" .. name, "t", {})
+    if not chunk then core.fail("value", "cluster", problem) end
+    local ok, given = pcall(chunk)
+    if not ok or type(given) ~= "table" then
+      core.fail("value", "cluster", ("%s returns no table"):format(name))
+    end
+    machine = read.table(given, found)
+  end
+  if not machine then
+    core.fail("value", "cluster", ("no cluster '%s' (clusters: %s, or a file.lua that returns one)")
+      :format(name, names()))
+  end
+  return machine, math.tointeger(tonumber(count))
+end
+
+-- mrt.cluster "dgx-h100:128"
+local function make(_, given, devices)
+  local machine, count
+  if type(given) == "string" then
+    machine, count = by_name(given)
+  elseif type(given) == "table" then
+    machine, count = read.table(given, found), given.devices
+  else
+    core.fail("value", "cluster", "a name as \"dgx-h100:128\" or a table wanted, got "
+      .. type(given))
+  end
+  count = devices or count or machine.levels[1].size
+  if math.type(count) ~= "integer" or count < 1 then
+    core.fail("value", "cluster", "so many devices, one or more, wanted: \"dgx-h100:128\"")
+  end
+  return setmetatable({ devices = count }, { __index = function(_, key)
+    if Cluster[key] ~= nil then return Cluster[key] end
+    return machine[key]
+  end, __name = "mrt.Cluster" })
+end
+
+--- Predict how long ranks take for a collective, and by which way.
+---
+---     mrt.cluster "dgx-a100:64":collective("allreduce", 2^28, { size = 8, stride = 8 })
+---
+--- Raises: a collective that there is not, a group that is none.
+---@param kind "allreduce"|"reduce_scatter"|"allgather"|"broadcast"|"all_to_all"
+---@param bytes number  of the whole vector
+---@param group? {size: integer, stride: integer?}  ranks that stand `stride` apart; default all
+---@return number seconds
+---@return string? way
+function Cluster:collective(kind, bytes, group)
+  return collectives.seconds(self.levels, kind, bytes, group or { size = self.devices })
+end
+
+--- Predict how long one rank's bytes take to another.
+---
+---     mrt.cluster "dgx-a100:64":send(2^20, 0, 8)
+---@param bytes number
+---@param from integer  ranks, from 0
+---@param to integer
+---@return number seconds
+function Cluster:send(bytes, from, to)
+  return collectives.send(self.levels, bytes, from, to)
+end
+
+--- Predict how long a planned step takes on one of these devices, with what ranks do together
+--- over all of them.  Launches are those of a recorded step.
+---
+---     local step = mrt.compile(function(x) return x:matmul(x):sum() end)
+---     mrt.cluster "dgx-h100:8":plan(step:plan(mrt.ones(64, 64))) > 0  --> true
+---@param plan mrt.Plan
+---@return number seconds
+function Cluster:plan(plan)
+  local list = require "mrt.cluster.nodes".of_plan(plan, true)
+  local mesh = { tensor = 1, context = 1, pipeline = 1, data = self.devices }
+  return require "mrt.cluster.parts".chain({ cluster = self, mesh = mesh,
+    software = { host = RECORDED } }, list).until_done
+end
+
+local axes <const> = { "tensor", "pipeline", "context", "data", tensor = true, pipeline = true,
+  context = true, data = true }
+
+local function size(value, what, default)
+  if value == nil then value = default end
+  if math.type(value) ~= "integer" or value < 1 then
+    core.fail("value", "cluster", ("%s: a positive integer wanted, got %s"):format(what,
+      tostring(value)))
+  end
+  return value
+end
+
+local ways <const> = { none = true, selective = true, half = true, full = true }
+
+-- What a job says besides shapes makes sense.
+local function check(job)
+  for axis in pairs(job.mesh or {}) do
+    if not axes[axis] then
+      core.fail("value", "cluster", ("mesh.%s is not predicted (%s are)"):format(tostring(axis),
+        table.concat(axes, ", ")))
+    end
+  end
+  if not ways[job.recompute or "none"] then
+    core.fail("value", "cluster", ("recompute: none, selective, half or full wanted, got %s")
+      :format(tostring(job.recompute)))
+  end
+  local zero = job.zero or 0
+  if math.type(zero) ~= "integer" or zero < 0 or zero > 3 then
+    core.fail("value", "cluster", "zero: 0 to 3 wanted, got " .. tostring(zero))
+  end
+end
+
+local function model_of(given)
+  if type(given) ~= "table" then core.fail("value", "cluster", "a model wanted") end
+  local m = { gated = given.gated and true or false }
+  for _, field in ipairs { "layers", "hidden", "heads", "seq", "vocab" } do
+    m[field] = size(given[field], "model." .. field)
+  end
+  m.kv_heads = size(given.kv_heads, "model.kv_heads", m.heads)
+  m.ffn = size(given.ffn, "model.ffn", 4 * m.hidden)
+  m.bias = given.bias
+  if m.bias == nil then m.bias = not m.gated end
+  return m
+end
+
+local function software_of(given)
+  if type(given) == "table" then return given end
+  return software[given or "megatron_core"]
+    or core.fail("value", "cluster", ("no software '%s'"):format(tostring(given)))
+end
+
+--- Predict a training step of a decoder.
+---
+---     local seconds, told = mrt.cluster "dgx-a100:64":step {
+---       model = { layers = 30, hidden = 3072, heads = 32, vocab = 50257, seq = 2048 },
+---       mesh = { tensor = 8, data = 8 }, rows = 4, micros = 16, recompute = "full",
+---       software = "megatron" }
+---
+--- Raises: a mesh that does not divide the devices or the model, an option that makes no sense.
+---@param job {model: table, mesh: table?, rows: integer?, micros: integer?, chunks: integer?,
+---  zero: integer?, recompute: string?, recomputed: integer?, software: string|table|nil,
+---  order: function?}
+---  mesh: tensor, pipeline, context, data; rows: sequences of a micro-batch; chunks: of
+---  layers that a stage has in turn; recompute: "none", "selective", "half", "full"; recomputed:
+---  layers it is done for; order: a schedule (orders.lua)
+---@return number seconds
+---@return table told
+function Cluster:step(job)
+  check(job)
+  local mesh, all = {}, 1
+  for _, axis in ipairs(axes) do
+    mesh[axis] = size(job.mesh and job.mesh[axis], "mesh." .. axis, 1)
+    all = all * mesh[axis]
+  end
+  if all ~= self.devices then
+    core.fail("value", "cluster", ("a mesh of %d ranks, %s has %d devices"):format(all, self.name,
+      self.devices))
+  end
+  return require "mrt.cluster.step".predict { cluster = self, model = model_of(job.model),
+    mesh = mesh, rows = size(job.rows, "rows", 1), micros = size(job.micros, "micros", 1),
+    chunks = size(job.chunks, "chunks", 1), zero = job.zero or 0, order = job.order,
+    recompute = job.recompute or "none", recomputed = job.recomputed,
+    software = software_of(job.software) }
+end
+
+return setmetatable(cluster, { __call = make })

@@ -1,0 +1,83 @@
+--- pipeline.lua -- stages times micro-batches, as events
+---
+--- One rank stands for each stage.  A task waits for what it reads: the forward pass of a
+--- micro-batch for that of the stage before, the backward pass for that of the stage behind.
+--- What is sent takes its time on the way, and with `blocking` the sender's as well.
+---
+--- SPDX-License-Identifier: MIT
+
+local core = require "mrt.core"
+local Events = require "mrt.cluster.events"
+local orders = require "mrt.cluster.orders"
+
+local pipeline = {}
+
+local function key(kind, part, micro) return ("%s%d.%d"):format(kind, part, micro) end
+
+-- Add a stage's tasks; `made` gets them by kind, part (of all stages and chunks) and
+-- micro-batch.
+local function add_stage(sim, o, stage, made)
+  local stream = sim:stream(("stage %d"):format(stage))
+  local order = (o.order or orders.one_f_one_b)(stage, o.stages, o.micros, o.chunks)
+  for _, step in ipairs(order) do
+    local kind, micro, chunk = step[1], step[2], step[3] or 1
+    local part = (chunk - 1) * o.stages + stage
+    local name = key(kind, part, micro)
+    if made[name] or (kind ~= "F" and kind ~= "B") or micro < 1 or micro > o.micros
+      or chunk < 1 or chunk > o.chunks then
+      core.fail("value", "cluster", ("schedule of stage %d: %s of micro-batch %d, chunk %d, "
+        .. "which is not wanted or is there already"):format(stage, kind, micro, chunk))
+    end
+    local seconds = o.seconds(kind, stage, chunk)
+    made[name] = sim:task(stream, seconds, nil, name)
+  end
+  return stream
+end
+
+-- Bytes on the way are a stream of their own for each pair of neighbours and direction.
+local function connect(sim, made, from, to, seconds)
+  if not made[from] or not made[to] then return end
+  if seconds <= 0 then return sim:wait(made[to], made[from]) end
+  local line = sim:stream "line"
+  sim:wait(made[to], sim:task(line, seconds, { made[from] }))
+end
+
+--- Seconds from the first forward to the last backward pass.
+---
+---     pipeline.run { stages = 4, micros = 8, chunks = 1,
+---       seconds = function(kind) return kind == "F" and 1 or 2 end }
+---
+--- Raises: a schedule that leaves out or repeats something, one that deadlocks.
+---@param o {stages: integer, micros: integer, chunks: integer, order: function?,
+---  seconds: fun(kind: string, stage: integer, chunk: integer): number,
+---  send: (fun(from: integer, to: integer): number)?}
+---@return number seconds
+---@return number[] busy  seconds of each stage
+function pipeline.run(o)
+  local sim, made, streams = Events.new(), {}, {}
+  for stage = 1, o.stages do streams[stage] = add_stage(sim, o, stage, made) end
+  local parts = o.stages * o.chunks
+  local function send(a, b)
+    return o.send and o.send((a - 1) % o.stages + 1, (b - 1) % o.stages + 1) or 0
+  end
+  for part = 1, parts do
+    for micro = 1, o.micros do
+      local f, b = key("F", part, micro), key("B", part, micro)
+      if not made[f] or not made[b] then
+        core.fail("value", "cluster", ("schedule of stage %d: micro-batch %d is missing")
+          :format((part - 1) % o.stages + 1, micro))
+      end
+      if part < parts then
+        connect(sim, made, f, key("F", part + 1, micro), send(part, part + 1))
+        connect(sim, made, key("B", part + 1, micro), b, send(part + 1, part))
+      else
+        sim:wait(made[b], made[f])
+      end
+    end
+  end
+  local seconds, busy = sim:run(), {}
+  for stage, stream in ipairs(streams) do busy[stage] = sim:busy(stream) end
+  return seconds, busy
+end
+
+return pipeline

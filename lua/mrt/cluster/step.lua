@@ -1,0 +1,213 @@
+--- step.lua -- how long a training step takes on a cluster
+---
+---   input     a job: model, mesh, micro-batches, what the software does, the cluster
+---   method    Nodes of a layer, of what comes first and last, are read from plans and become
+---             chains (parts.lua).  Stages are sums of them; micro-batches go through them as
+---             events (pipeline.lua).  Then gradients are reduced over `data`, and the
+---             optimizer passes over its state.
+---   order     ranks of tensor stand next to each other, then context, data, pipeline
+---
+--- SPDX-License-Identifier: MIT
+
+local collectives = require "mrt.cluster.collectives"
+local core = require "mrt.core"
+local parts = require "mrt.cluster.parts"
+local pipeline = require "mrt.cluster.pipeline"
+local sharded = require "mrt.cluster.sharded"
+
+local step = {}
+
+---@class mrt.cluster.Job
+---@field cluster mrt.Cluster
+---@field model mrt.cluster.Model
+---@field mesh {tensor: integer, pipeline: integer, context: integer, data: integer}
+---@field rows integer
+---@field micros integer
+---@field chunks integer
+---@field zero integer
+---@field recompute string
+---@field recomputed? integer
+---@field software table<string, any>  software.lua
+---@field order? function
+---@field share? mrt.cluster.Share
+
+local function divided(a, b, what)
+  if a % b ~= 0 then
+    core.fail("value", "cluster", ("%s: %d, which %d do not divide"):format(what, a, b))
+  end
+  return a // b
+end
+
+-- A table of 128-token rows, as Megatron pads it, cut over ranks.
+local function vocabulary(job)
+  local tensor = job.mesh.tensor
+  local unit = job.software.padded * tensor
+  return math.ceil(job.model.vocab / unit) * unit // tensor
+end
+
+-- What pieces are traced with: shapes of this rank.
+local function share_of(job)
+  local model, software, mesh = job.model, job.software, job.mesh
+  local tokens = divided(model.seq, mesh.context, "seq over context")
+  local heads = divided(model.heads, mesh.tensor, "heads over tensor")
+  return { dtype = "bf16", dropout = software.dropout, rows = job.rows, tokens = tokens,
+    tokens_between = software.sequence and divided(tokens, mesh.tensor, "tokens over tensor")
+      or tokens,
+    tensor = mesh.tensor, vocab = vocabulary(job), attention = software.attention,
+    loss = software.loss,
+    -- Megatron's kernel takes four rows of heads at a time
+    fused_softmax = software.attention ~= "scores"
+      or (heads * job.rows % 4 == 0 and model.seq <= software.fused_softmax) }
+end
+
+-- Layers of a stage's chunk.  Those that do not divide go to the middle: the first and the
+-- last have a table of the vocabulary besides.
+local function layers_of(job, stage, chunk)
+  local all, n = job.model.layers, job.mesh.pipeline * job.chunks
+  local part = (chunk - 1) * job.mesh.pipeline + stage
+  local rest, before = all % n, (n - all % n + 1) // 2
+  return all // n + (part > before and part <= before + rest and 1 or 0)
+end
+
+-- Chains of each stage and chunk, and parameters of each stage on a rank.
+local function stages_of(job)
+  local layer, first, last = parts.layer(job), parts.first(job), parts.last(job)
+  local P, list = job.mesh.pipeline, {}
+  for stage = 1, P do
+    local s = { parameters = 0, layers = 0 }
+    for chunk = 1, job.chunks do
+      local n = layers_of(job, stage, chunk)
+      local f, b = layer.forward:times(n), layer.backward:times(n)
+      s.parameters, s.layers = s.parameters + n * layer.parameters, s.layers + n
+      if stage == 1 and chunk == 1 then
+        f, b = first.forward:then_(f), b:then_(first.backward)
+        s.parameters = s.parameters + first.parameters
+      end
+      if stage == P and chunk == job.chunks then
+        f, b = f:then_(last.forward), last.backward:then_(b)
+        if P > 1 or job.software.untied then s.parameters = s.parameters + last.parameters end
+      end
+      s[chunk] = { F = f, B = b }
+    end
+    list[stage] = s
+  end
+  return list, first
+end
+
+-- ---- through the pipeline ------------------------------------------------------
+
+-- Bytes from a stage to the next: all ranks of tensor send them, or each its share.
+local function sending(job)
+  local mesh, levels = job.mesh, job.cluster.levels
+  local bytes = 2 * job.share.rows * job.share.tokens * job.model.hidden
+  local apart = mesh.tensor * mesh.context * mesh.data
+  local inner = { size = mesh.tensor, stride = 1 }
+  if job.software.sends_shares then
+    local gathered = job.software.sequence and 0
+      or collectives.seconds(levels, "allgather", bytes, inner)
+    return function(from, to)
+      return collectives.send(levels, bytes / mesh.tensor, (from - 1) * apart, (to - 1) * apart)
+        + gathered
+    end
+  end
+  return function(from, to)
+    return collectives.send(levels, bytes, (from - 1) * apart, (to - 1) * apart)
+  end
+end
+
+-- One stage: the host runs ahead from one micro-batch to the next, unless timers wait for
+-- the device at both ends of a pass.
+local function alone(job, s)
+  if job.software.blocking then return job.micros * (s[1].F.until_done + s[1].B.until_done) end
+  local micro = s[1].F:then_(s[1].B)
+  return micro:times(job.micros).until_done
+end
+
+-- Seconds of a pass on a stage; a sender that blocks waits until its bytes have arrived.
+local function pass_of(job, stages, send)
+  local P = job.mesh.pipeline
+  return function(kind, stage, chunk)
+    local seconds = stages[stage][chunk][kind].until_done
+    if not job.software.blocking then return seconds end
+    local part = (chunk - 1) * P + stage
+    local to = kind == "F" and part + 1 or part - 1
+    if to < 1 or to > P * job.chunks then return seconds end
+    return seconds + send(stage, (to - 1) % P + 1)
+  end
+end
+
+-- Each further micro-batch takes as long as the one before when the pipeline is full: many
+-- are not simulated one by one.
+local FULL <const> = 3
+
+local function piped(job, stages)
+  local send, P = sending(job), job.mesh.pipeline
+  local pass = pass_of(job, stages, send)
+  local function run(micros)
+    return (pipeline.run { stages = P, micros = micros, chunks = job.chunks, order = job.order,
+      send = function(from, to) return job.software.blocking and 0 or send(from, to) end,
+      seconds = pass })
+  end
+  if job.order or job.micros <= (FULL + 2) * P then return run(job.micros) end
+  local least = FULL * P + job.micros % P
+  local seconds = run(least)
+  return seconds + (run(least + P) - seconds) * (job.micros - least) / P
+end
+
+-- ---- data parallelism ----------------------------------------------------------
+
+local function data_group(job)
+  return { size = job.mesh.data * job.mesh.context, stride = job.mesh.tensor }
+end
+
+-- Gradients of one stage, after all micro-batches.
+local function reduced(job, parameters)
+  local group, levels = data_group(job), job.cluster.levels
+  local bytes = parameters * job.software.gradient
+  if job.zero == 0 then return (collectives.seconds(levels, "allreduce", bytes, group)) end
+  return collectives.seconds(levels, "reduce_scatter", bytes, group)
+    + collectives.seconds(levels, "allgather", parameters * 2, group)
+end
+
+-- Tables of the first and the last stage are one: their gradients are added.
+local function tied(job, first)
+  if job.mesh.pipeline == 1 or job.software.untied then return 0 end
+  local apart = job.mesh.tensor * job.mesh.context * job.mesh.data
+  return (collectives.seconds(job.cluster.levels, "allreduce",
+    first.parameters * job.software.gradient,
+    { size = 2, stride = apart * (job.mesh.pipeline - 1) }))
+end
+
+local function updated(job, parameters)
+  local mine = job.zero >= 1 and parameters / data_group(job).size or parameters
+  return mine * job.software.update / (job.cluster.device.bandwidth
+    * job.cluster.device.streams.update)
+end
+
+--- Predict a step.
+---@param job mrt.cluster.Job
+---@return number seconds
+---@return {micros: number, data: number, tied: number, update: number} told  its seconds:
+---  of micro-batches, of reducing what does not hide behind them, of tables that two stages
+---  have, of the optimizer
+function step.predict(job)
+  job.share, job.chunks = share_of(job), job.chunks or 1
+  local fixed = job.cluster.host.step * job.software.host
+  if job.zero >= 2 and job.mesh.pipeline == 1 then
+    local micros, parameters = sharded.run(job, data_group(job))
+    local update = updated(job, parameters)
+    return micros + update + fixed, { micros = micros, data = 0, tied = 0, update = update }
+  end
+  local stages, first = stages_of(job)
+  local micros = job.mesh.pipeline == 1 and alone(job, stages[1]) or piped(job, stages)
+  local data, update = 0, 0
+  for _, s in ipairs(stages) do
+    data = math.max(data, reduced(job, s.parameters) * (1 - job.software.hidden_data))
+    update = math.max(update, updated(job, s.parameters))
+  end
+  local added = tied(job, first)
+  return micros + data + added + update + fixed, { micros = micros, data = data, tied = added,
+    update = update }
+end
+
+return step
