@@ -62,8 +62,9 @@ local function sum(list)
 end
 
 local function show(row)
+  local far = row.loss == 0 and "same" or ("%.1e"):format(row.loss)
   print(("%-4s %2d %-12s %9s %5d %9s %+6d  %5.2f %% %5.2f %%  %-8s %9s"):format(row.model,
-    row.stages, row.way, row.loss == 0 and "same" or ("%.1e"):format(row.loss), row.off,
+    row.stages, row.way, far, row.off,
     format.bytes(row.sent), row.sent - row.formula, 100 * row.bubble, 100 * row.expected,
     table.concat(row.in_flight, " "), format.bytes(row.held)))
 end
@@ -73,9 +74,9 @@ local function row_of(run, one, p)
   return { model = run.model, stages = p, way = run.way, loss = distance(run, one),
     off = furthest(run), sent = sum(run.sent), bubble = run.bubble,
     formula = mesh and (sum(run.wire) + 0.5) // 1 | 0 or formula(run, p),
-    expected = (formulas[run.way] or formulas["1f1b"])(p, MICRO // (mesh or 1)), in_flight = run.in_flight,
-    held = math.max(table.unpack(run.held)), losses = run.losses, planned = run.planned,
-    taken = run.taken }
+    expected = (formulas[run.way] or formulas["1f1b"])(p, MICRO // (mesh or 1)),
+    in_flight = run.in_flight, held = math.max(table.unpack(run.held)), losses = run.losses,
+    planned = run.planned, taken = run.taken }
 end
 
 ---@param o {steps: integer}
