@@ -65,6 +65,16 @@ local head = [[
 
 local function run(p, code) return ranks.run(p, head .. code) end
 
+-- Whether all numbers of two lines agree to `tolerance`.
+local function near(a, b, tolerance)
+  local next_b = b:gmatch "%S+"
+  for number in a:gmatch "%S+" do
+    local u, v = tonumber(number), tonumber((next_b()))
+    if math.abs(u - v) > tolerance * math.max(1, math.abs(u)) then return false end
+  end
+  return true
+end
+
 describe("a step in stages", function()
   -- schedules, stages, recomputing, precision, loss scale, dropout, clipping: drawn
   local random = [[
@@ -111,7 +121,8 @@ describe("a step in stages", function()
     local taken = mrt.memory().peak - before - (plan.inputs - x:nbytes() - y:nbytes())
     local words = ("seed %%d, %%s, %%s, stage %%d of %%d, %%s %%s %%s %%s %%s"):format(seed, kind,
       schedule, comm.rank + 1, p, how.dropout, how.clip, how.optimizer, narrow, pipe.recompute)
-    assert(taken == plan.peak, ("%%s: %%d bytes taken, %%d planned"):format(words, taken, plan.peak))
+    assert(taken == plan.peak, ("%%s: %%d bytes taken, %%d planned"):format(words, taken,
+      plan.peak))
     -- allreduces of lengths are counted by formula in the plan, not as they are sent
     local lengths = 16 * plan.collectives
     assert(math.abs(sent - plan.wire) <= lengths * p,
@@ -122,16 +133,6 @@ describe("a step in stages", function()
     local same = narrow == "f32" and schedule ~= "own" and kind ~= "gpt" and not how.clip
     return table.concat({ expected, first, trained, weights(own), tostring(same), words }, "\n")
   ]]
-
-  -- Whether all numbers of two lines agree to `tolerance`.
-  local function near(a, b, tolerance)
-    local next_b = b:gmatch "%S+"
-    for number in a:gmatch "%S+" do
-      local u, v = tonumber(number), tonumber((next_b()))
-      if math.abs(u - v) > tolerance * math.max(1, math.abs(u)) then return false end
-    end
-    return true
-  end
 
   for _, p in ipairs { 2, 4 } do
     it(("takes what it has planned, and has the numbers of one rank: %d stages"):format(p),
@@ -168,6 +169,73 @@ describe("a step in stages", function()
       ]]
       for _, same in ipairs(run(p, code)) do assert.is_true(same) end
     end
+  end)
+
+  it("has replicas and pieces of each stage, in the bytes of its plan", function()
+    local code = [[
+      local pipe, same = comm:split(comm.rank // 2), comm:split(comm.rank % 2)
+      data "gpt"
+      local a, b = x, y
+      local how = { dropout = 0.1, clip = 1.0 }
+      local expected = losses(prepare("gpt", { accumulate = 4 }, how), 3)
+      local function part(t)
+        return mrt.eval(t:slice(1, same.rank * 4 + 1, same.rank * 4 + 4) + 0)
+      end
+      x, y = part(a), part(b)
+      local first
+      for _, kind in ipairs { "replicas", "ddp", "zero1", "zero2", "zero3", "fsdp" } do
+        local stage = math.tointeger(tonumber(kind:match "%d"))
+        local o = { accumulate = 2, pipeline = { comm = pipe, schedule = "SCHEDULE",
+          replicas = kind == "replicas" and same or nil } }
+        if stage then o.shard = policy.shard.zero(stage, { comm = same })
+        elseif kind ~= "replicas" then o.shard = policy.shard[kind] { comm = same } end
+        collectgarbage() collectgarbage()
+        local before = mrt.memory().now
+        local step = prepare("gpt", o, how)
+        local plan = step:plan(x, y)
+        mrt.memory { reset = true }
+        local out = {}
+        for i = 1, 3 do
+          local loss = step(x, y)
+          out[i] = loss:item()
+          loss:free()
+        end
+        local taken = mrt.memory().peak - before - (plan.inputs - x:nbytes() - y:nbytes())
+        assert(taken == plan.peak, ("%s: %d bytes taken, %d planned"):format(kind, taken,
+          plan.peak))
+        out = same:allreduce(out, { op = "mean" })
+        first = first or table.concat(out, " ")
+        assert(kind == "replicas" or table.concat(out, " ") == first, kind)
+      end
+      return expected .. "\n" .. first
+    ]]
+    for _, schedule in ipairs { "1f1b", "zero_bubble" } do
+      for _, text in ipairs(run(4, (code:gsub("SCHEDULE", schedule)))) do
+        local expected, got = text:match "^(.-)\n(.*)$"
+        assert.is_true(near(expected, got, 1e-5), text)
+      end
+    end
+  end)
+
+  it("is weighted by the tokens that count, where some do not", function()
+    local same = run(2, [[
+      data "gpt"
+      y = mrt.eval(mrt.where(y:lt(10), y * 0 - 100, y))
+      local function train(o)
+        mrt.seed(1)
+        local model = nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8,
+          tie = false }
+        local params = model:parameters()
+        local opt = optim.adamw(params, { lr = 1e-2 })
+        return losses(mrt.compile(function(a, b)
+          local loss = nn.cross_entropy(model(a), b, { ignore_index = -100 })
+          opt:step(mrt.grad(loss, params))
+          return loss
+        end, o), 3)
+      end
+      return train { accumulate = 4 } == train { accumulate = 4, pipeline = {} }
+    ]])
+    assert.same({ true, true }, same)
   end)
 
   it("holds what its schedule says, and all of it in fewer bytes with 1F1B", function()

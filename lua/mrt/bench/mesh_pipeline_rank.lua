@@ -2,8 +2,8 @@
 ---
 ---     mesh_pipeline_rank.lua gpt|mlp WAY STEPS MICRO-BATCHES
 ---
---- Trains on the same batches whatever the way: "one", a schedule, "recompute" (1F1B), or
---- "hand".  Rank 0 prints one line of JSON.
+--- Trains on the same batches whatever the way: "one", a schedule, "recompute" (1F1B),
+--- "hand", or "data", "zero1" and "zero3" of two pipelines.  Rank 0 prints one line of JSON.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -30,6 +30,14 @@ local function batch()
 end
 
 local x, y = mrt.eval(batch())
+local MESHES <const> = { data = true, zero1 = true, zero3 = true }
+local pipe, same
+if MESHES[way] then
+  pipe, same = comm:split(comm.rank // 2), comm:split(comm.rank % 2)
+  local function own(t) return t:slice(1, same.rank * 8 + 1, same.rank * 8 + 8) + 0 end
+  x, y, m = own(x), own(y), m // 2
+  mrt.eval(x, y)
+end
 collectgarbage()
 local before = mrt.memory().now
 
@@ -51,7 +59,7 @@ end
 
 -- ---- GPipe by hand: each stage has its layers, and plain SGD ------------------------
 
-local rows = ROWS // m
+local rows = x:size(1) // m
 local first, last = comm.rank == 0, comm.rank == comm.size - 1
 
 local function part(t, i) return t:slice(1, (i - 1) * rows + 1, i * rows) end
@@ -108,19 +116,33 @@ end
 
 -- ---- by the option --------------------------------------------------------------------
 
+-- The options of a way.
+local function options_of()
+  if way == "one" then return { accumulate = m } end
+  local how = { schedule = way }
+  if way == "recompute" then how = { schedule = "1f1b", recompute = true } end
+  if MESHES[way] then how = { comm = pipe, replicas = way == "data" and same or nil } end
+  local stage = math.tointeger(tonumber(way:match "^zero(%d)"))
+  return { accumulate = m, pipeline = how,
+    shard = stage and mrt.policy.shard.zero(stage, { comm = same }) or nil }
+end
+
 local function trained()
   local model = kind == "mlp" and nn.Sequential(table.unpack(layers_of()))
     or nn.GPT { vocab = VOCAB, context = CONTEXT, layers = 8, heads = 4, dim = DIM }
   local params = model:parameters()
   local opt = kind == "mlp" and optim.sgd(params, { lr = RATE })
     or optim.adamw(params, { lr = 1e-3 })
-  local how = way == "recompute" and { schedule = "1f1b", recompute = true }
-    or way ~= "one" and { schedule = way } or nil
   return mrt.compile(function(a, b)
     local loss = kind == "mlp" and (model(a) - b):square():mean() or model:loss(a, b)
     opt:step(mrt.grad(loss, params))
     return loss
-  end, { accumulate = m, pipeline = how })
+  end, options_of())
+end
+
+-- Bytes that this rank has given to others so far.
+local function sent_so_far()
+  return same and pipe:sent() + same:sent() or comm:sent()
 end
 
 local function by_option()
@@ -128,15 +150,17 @@ local function by_option()
   local plan = step:plan(x, y)
   mrt.memory { reset = true }
   for i = 1, steps do
-    local given = comm:sent()
+    local given = sent_so_far()
     local loss = step(x, y)
-    sent = comm:sent() - given -- of the last one
+    sent = sent_so_far() - given -- of the last one
     losses[i] = loss:item()
     loss:free()
   end
   local taken = mrt.memory().peak - before - (plan.inputs - x:nbytes() - y:nbytes())
+  if same then losses = same:allreduce(losses, { op = "mean" }) end
   local stage = plan.pipeline or { bubble = 0, in_flight = 1, held = 0 }
-  return result { losses = losses, bubble = stage.bubble, planned = comm:allgather { plan.peak },
+  return result { losses = losses, mesh = same and same.size, wire = comm:allgather { plan.wire },
+    bubble = stage.bubble, planned = comm:allgather { plan.peak },
     taken = comm:allgather { taken }, sent = comm:allgather { sent },
     held = comm:allgather { stage.held }, in_flight = comm:allgather { stage.in_flight },
     activation = 4 * rows * (kind == "mlp" and WIDTHS[2] or CONTEXT * DIM),

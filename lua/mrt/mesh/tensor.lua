@@ -155,17 +155,23 @@ local function hand(piece, x)
   return g
 end
 
+-- The pieces instead of what is cut, and what is.
+local function inner_of(xs)
+  local inner, pieces = {}, {}
+  for i, x in ipairs(xs) do
+    pieces[i] = piece_of[x] or false
+    inner[i] = piece_of[x] and piece_of[x].own or x
+  end
+  return inner, pieces
+end
+
 function Outer:grad(next, ys, xs, o)
   local comm = self.mesh and self.mesh.comm
   if comm and (comm.tensor or comm.context) then place(self, ys, xs) end
-  local any, inner = false, {}
-  for i, x in ipairs(xs) do
-    inner[i] = piece_of[x] and piece_of[x].own or x
-    any = any or piece_of[x] ~= nil
-  end
+  local inner, pieces = inner_of(xs)
   local dx = next(ys, inner, o)
-  for i, x in ipairs(any and xs or {}) do
-    if piece_of[x] and dx[i] then dx[i] = hand(piece_of[x], dx[i]) end
+  for i, piece in ipairs(pieces) do
+    if piece and dx[i] then dx[i] = hand(piece, dx[i]) end
   end
   return dx
 end

@@ -20,7 +20,8 @@ local pipeline = {}
 ---@field comm? mrt.Communicator  the stages' ranks in their order; default: all
 ---@field package mesh? mrt.Mesh  of which the stages are a dimension
 ---@field replicas? mrt.Communicator  ranks that are the same stage of other pipelines, each
----  with rows of its own: gradients are averaged over them
+---  with rows of its own: gradients are averaged over them.  Where they share parameters:
+---  option `shard`, with `comm`
 
 ---@class mrt.PipelineSettings
 ---@field schedule mrt.PipelineSchedule
@@ -40,11 +41,14 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 local apart = { "memory", "process", "swap", "gradient_noise", "delayed", "compress" }
 local words = { process = "memory", delayed = "precision: delayed scaling" }
 
-local function check_beside(own)
+local function check_beside(own, given)
   for _, name in ipairs(apart) do
     if own[name] ~= nil then
       refuse("option '%s' beside 'pipeline' is not there yet", words[name] or name)
     end
+  end
+  if own.shard and given.replicas then
+    refuse "replicas beside option 'shard', which has its own: policy.shard.ddp { comm = ... }"
   end
   if math.type(own.accumulate) ~= "integer" or own.accumulate < 2 then
     refuse("option 'accumulate': the number of micro-batches wanted, 2 or more, got %s",
@@ -68,7 +72,7 @@ function pipeline.read(given, own)
     schedule = options.of(nil, "1f1b"), chunks = options.of "size", recompute = false,
     comm = options.none, replicas = options.none, mesh = options.none })
   local plan = read_schedule(o.schedule)
-  check_beside(own)
+  check_beside(own, o)
   return setmetatable({ schedule = plan, again = o.recompute, comm = o.comm,
     replicas = o.replicas, stages = o.stages, mesh = o.mesh, orders = {},
     v = o.chunks or (plan == schedule.interleaved and 2 or 1) }, Settings)

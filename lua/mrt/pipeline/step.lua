@@ -182,15 +182,20 @@ local function plan_all(self, state, trace)
   return entry
 end
 
--- All plans in the order in which they first run, and how often each does.
-local function list_plans(entry, state)
-  local list, runs = { entry.first }, { entry.first and 1 }
+-- Add the plans of phases and how often they run in a step.
+local function add_phases(entry, list, runs)
   for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
     for _, kind in ipairs { "F", "B", "W" } do
       local phase = entry.stages[part][kind]
       if phase then list[#list + 1], runs[#runs + 1] = phase.plan, entry.count end
     end
   end
+end
+
+-- All plans in the order in which they first run, and how often each does.
+local function list_plans(entry, state)
+  local list, runs = { entry.first }, { entry.first and 1 }
+  add_phases(entry, list, runs)
   entry.input_bytes = accumulate.input_bytes(state, #list + (entry.first and 0 or 1))
   for _, sum in ipairs(entry.beside) do list[#list + 1], runs[#runs + 1] = sum.plan, 1 end
   for _, t in ipairs(entry.tied) do
