@@ -45,14 +45,14 @@ bool mrt_partition_form_lane(const mrt_partition *p, const mrt_node *n,
 
 /* ---- the lane of a node -------------------------------------------------- */
 
-typedef struct choice {
+typedef struct lane_choice {
   mrt_partition *p;
   const mrt_node *n;
   mrt_lane *best, trial;
   double bytes; /* of the best so far; below 0: there is none */
   void *options;
   mrt_type *types;
-} choice;
+} lane_choice;
 
 double mrt_partition_sums(const mrt_partition *p, const mrt_node *n,
                           const mrt_lane *lane) {
@@ -69,7 +69,7 @@ double mrt_partition_sums(const mrt_partition *p, const mrt_node *n,
   return sum > 0 ? sum : 0;
 }
 
-static double lane_bytes(const choice *c, const mrt_lane *lane) {
+static double lane_bytes(const lane_choice *c, const mrt_lane *lane) {
   double sum = 0;
   for (int i = 0; i < c->n->nin; i++) {
     const mrt_value *v = c->n->in[i];
@@ -89,7 +89,7 @@ static void copy_lane(const mrt_node *n, mrt_lane *to, const mrt_lane *from) {
 }
 
 /* Pieces are no sums. */
-static bool can_move(const choice *c) {
+static bool can_move(const lane_choice *c) {
   for (int i = 0; i < c->n->nin; i++)
     if (c->trial.in[i].kind == MRT_PARTIAL &&
         mrt_located_of(c->p, c->n->in[i])->at.kind == MRT_SHARD)
@@ -97,7 +97,7 @@ static bool can_move(const choice *c) {
   return true;
 }
 
-static void offer(choice *c) {
+static void offer(lane_choice *c) {
   if (!can_move(c)) return;
   double bytes = lane_bytes(c, &c->trial);
   if (c->bytes >= 0 && bytes >= c->bytes) return;
@@ -108,13 +108,13 @@ static void offer(choice *c) {
   copy_lane(c->n, c->best, &c->trial);
 }
 
-static bool lane_from(choice *c, int input, const mrt_placement *at) {
+static bool lane_from(lane_choice *c, int input, const mrt_placement *at) {
   c->trial.form = NULL;
   return mrt_lane_from(c->n, input, at, c->p->size, &c->p->scratch, &c->trial);
 }
 
 /* A sum taken in pieces of its first leading dimension that divides. */
-static void offer_sequence(choice *c, int input) {
+static void offer_sequence(lane_choice *c, int input) {
   const mrt_type *t = &c->n->in[input]->type;
   for (int d = 0; d + 1 < t->rank; d++) {
     if (t->dims[d] == 0 || t->dims[d] % c->p->size) continue;
@@ -124,7 +124,7 @@ static void offer_sequence(choice *c, int input) {
   }
 }
 
-static void offer_lanes(choice *c, bool *partial) {
+static void offer_lanes(lane_choice *c, bool *partial) {
   mrt_partition *p = c->p;
   const mrt_node *n = c->n;
   for (int i = 0; i < n->nin; i++) {
@@ -150,7 +150,7 @@ static bool may_gain(const mrt_partition *p, const mrt_node *n) {
 
 bool mrt_partition_lane(mrt_partition *p, const mrt_node *n, mrt_lane *lane,
                         double *bytes, bool *failed) {
-  choice c = { .p = p, .n = n, .best = lane, .bytes = -1 };
+  lane_choice c = { .p = p, .n = n, .best = lane, .bytes = -1 };
   *bytes = 0, *failed = false;
   if (!may_gain(p, n)) return false;
   mrt_arena *a = &p->scratch;

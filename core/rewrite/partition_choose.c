@@ -37,23 +37,23 @@ typedef struct settled {
   bool done;
 } settled;
 
-typedef struct choosing {
+typedef struct cut_search {
   mrt_partition p;
   settled *weights;
   int count;
   mrt_located *kept; /* the values before a trial */
   settled *kept_weights;
-} choosing;
+} cut_search;
 
 /* ---- weights ------------------------------------------------------------- */
 
-static settled *weight_of(choosing *c, const mrt_value *v) {
+static settled *weight_of(cut_search *c, const mrt_value *v) {
   int i = mrt_located_of(&c->p, v)->weighs;
   return i && !c->weights[i - 1].done ? &c->weights[i - 1] : NULL;
 }
 
 /* Where a weight that lies so puts what shows it. */
-static bool follows(choosing *c, const mrt_value *v, int64_t outer,
+static bool follows(cut_search *c, const mrt_value *v, int64_t outer,
                     const mrt_placement *want) {
   const mrt_node *chain[MAX_CHAIN];
   int n = 0;
@@ -72,7 +72,7 @@ static bool follows(choosing *c, const mrt_value *v, int64_t outer,
 }
 
 /* Cut a weight so that `v`, which shows it, lies as wanted, if it can be. */
-static void cut_to_fit(choosing *c, const mrt_value *v,
+static void cut_to_fit(cut_search *c, const mrt_value *v,
                        const mrt_placement *want) {
   settled *w = weight_of(c, v);
   if (!w || want->kind != MRT_SHARD) return;
@@ -92,7 +92,7 @@ static void cut_to_fit(choosing *c, const mrt_value *v,
 /* ---- walking ------------------------------------------------------------- */
 
 /* Note what the lane moves, so that it is moved once. */
-static void note_moves(choosing *c, const mrt_node *n, const mrt_lane *lane) {
+static void note_moves(cut_search *c, const mrt_node *n, const mrt_lane *lane) {
   for (int i = 0; i < n->nin; i++) {
     mrt_located *v = mrt_located_of(&c->p, n->in[i]);
     const mrt_placement *want = lane ? &lane->in[i] : &replicated;
@@ -105,7 +105,7 @@ static void note_moves(choosing *c, const mrt_node *n, const mrt_lane *lane) {
   }
 }
 
-static mrt_status new_lane(choosing *c, const mrt_node *n, mrt_lane *lane) {
+static mrt_status new_lane(cut_search *c, const mrt_node *n, mrt_lane *lane) {
   mrt_arena_clear(&c->p.scratch);
   lane->in = MRT_NEW(&c->p.scratch, mrt_placement, n->nin);
   lane->out = MRT_NEW(&c->p.scratch, mrt_placement, n->nout);
@@ -115,7 +115,7 @@ static mrt_status new_lane(choosing *c, const mrt_node *n, mrt_lane *lane) {
 
 /* The input that is a weight not settled, of a product or of a lookup in what
  * nothing else reads; -1: there is none. */
-static int unsettled(choosing *c, const mrt_node *n) {
+static int unsettled(cut_search *c, const mrt_node *n) {
   bool lookup = mrt_partition_form(n) != NULL;
   for (int i = 0; (n->op->product || lookup) && i < n->nin; i++) {
     const settled *w = weight_of(c, n->in[i]);
@@ -125,7 +125,7 @@ static int unsettled(choosing *c, const mrt_node *n) {
   return -1;
 }
 
-static mrt_status settle(choosing *c, const mrt_node *n, double *bytes) {
+static mrt_status settle(cut_search *c, const mrt_node *n, double *bytes) {
   mrt_lane lane;
   bool failed;
   MRT_TRY(new_lane(c, n, &lane));
@@ -137,7 +137,7 @@ static mrt_status settle(choosing *c, const mrt_node *n, double *bytes) {
 }
 
 /* Must the weight of this product be chosen, for none fits what it reads? */
-static mrt_status begins(choosing *c, const mrt_node *n, int *weight) {
+static mrt_status begins(cut_search *c, const mrt_node *n, int *weight) {
   mrt_lane lane;
   bool failed;
   double bytes;
@@ -155,22 +155,22 @@ static mrt_status begins(choosing *c, const mrt_node *n, int *weight) {
 
 /* ---- trying -------------------------------------------------------------- */
 
-typedef struct way {
+typedef struct cut_way {
   int64_t outer; /* of what the product reads; 0: there is none */
   double bytes;
-} way;
+} cut_way;
 
-static void keep(choosing *c) {
+static void keep(cut_search *c) {
   memcpy(c->kept, c->p.values, (size_t)c->p.count * sizeof *c->kept);
   memcpy(c->kept_weights, c->weights, (size_t)c->count * sizeof *c->weights);
 }
-static void restore(choosing *c) {
+static void restore(cut_search *c) {
   memcpy(c->p.values, c->kept, (size_t)c->p.count * sizeof *c->kept);
   memcpy(c->weights, c->kept_weights, (size_t)c->count * sizeof *c->weights);
 }
 
 /* Compute a product with its weight in pieces; false: it cannot be. */
-static mrt_status begin(choosing *c, const mrt_node *n, int weight,
+static mrt_status begin(cut_search *c, const mrt_node *n, int weight,
                         int64_t outer, double *bytes, bool *done) {
   mrt_lane lane;
   mrt_placement at = mrt_in_pieces(outer);
@@ -200,7 +200,7 @@ static mrt_status begin(choosing *c, const mrt_node *n, int weight,
 }
 
 /* What moves up to the next product that begins. */
-static mrt_status look_ahead(choosing *c, int at, double *bytes) {
+static mrt_status look_ahead(cut_search *c, int at, double *bytes) {
   const mrt_graph *g = c->p.g;
   for (int i = at; i < g->node_count && i < at + AHEAD; i++) {
     int weight;
@@ -218,8 +218,8 @@ static mrt_status look_ahead(choosing *c, int at, double *bytes) {
   return MRT_OK;
 }
 
-static mrt_status try_way(choosing *c, int at, int weight, int64_t outer,
-                          way *best) {
+static mrt_status try_way(cut_search *c, int at, int weight, int64_t outer,
+                          cut_way *best) {
   bool done;
   double bytes;
   keep(c);
@@ -227,22 +227,22 @@ static mrt_status try_way(choosing *c, int at, int weight, int64_t outer,
   if (!s && done) s = look_ahead(c, at + 1, &bytes);
   restore(c);
   if (s || !done) return s;
-  if (!best->outer || bytes < best->bytes) *best = (way){ outer, bytes };
+  if (!best->outer || bytes < best->bytes) *best = (cut_way){ outer, bytes };
   return MRT_OK;
 }
 
 /* A result much larger than what it is computed from, that would only be put
  * together again: better computed whole. */
-static bool is_worth(const mrt_node *n, const way *w) {
+static bool is_worth(const mrt_node *n, const cut_way *w) {
   double y = (double)mrt_type_bytes(&n->out[0]->type),
          x = (double)mrt_type_bytes(&n->in[0]->type);
   return w->outer && !(y > 4 * x && w->bytes >= y / 2);
 }
 
-static mrt_status choose(choosing *c, int at, int weight) {
+static mrt_status choose(cut_search *c, int at, int weight) {
   const mrt_node *n = c->p.g->nodes[at];
   const mrt_type *t = &n->in[weight]->type;
-  way best = { 0 };
+  cut_way best = { 0 };
   for (int d = 0; d < t->rank; d++)
     for (int64_t runs = 1; runs <= MAX_RUNS; runs++)
       if (t->dims[d] && t->dims[d] % (runs * c->p.size) == 0)
@@ -256,7 +256,7 @@ static mrt_status choose(choosing *c, int at, int weight) {
   return settle(c, n, &bytes);
 }
 
-static mrt_status walk(choosing *c) {
+static mrt_status walk(cut_search *c) {
   const mrt_graph *g = c->p.g;
   for (int i = 0; i < g->node_count; i++) {
     int weight;
@@ -267,7 +267,7 @@ static mrt_status walk(choosing *c) {
   return MRT_OK;
 }
 
-static mrt_status prepare(choosing *c, mrt_tensor *const *weights) {
+static mrt_status prepare(cut_search *c, mrt_tensor *const *weights) {
   mrt_graph *g = c->p.g;
   mrt_arena *a = &g->arena;
   c->p.count = g->value_count;
@@ -298,8 +298,8 @@ MRT_API mrt_status mrt_weights_to_cut(mrt_context *ctx, mrt_tensor *loss,
     return mrt_fail(&ctx->error, MRT_EVALUE, "cut: %d ranks", ranks);
   loss = mrt_tensor_current(loss);
   mrt_status s = mrt_graph_capture(&g, ctx, &loss, 1, NULL, 0, 0);
-  choosing c = { .p = { .g = &g, .size = ranks, .sequence = sequence },
-                 .count = count };
+  cut_search c = { .p = { .g = &g, .size = ranks, .sequence = sequence },
+                   .count = count };
   mrt_arena_init(&c.p.scratch, ctx->allocator);
   if (!s) mrt_graph_count_uses(&g), s = prepare(&c, weights);
   if (!s) s = walk(&c);

@@ -177,11 +177,11 @@ function Outer:grad(next, ys, xs, o)
 end
 
 function Outer:map(next, grads, f)
-  local out = {}
+  local inner = {}
+  for i, g in ipairs(grads) do inner[i] = behind[g] and behind[g].own or g end
+  local out = next(inner, f)
   for i, g in ipairs(grads) do
-    local a = behind[g]
-    out[i] = next({ a and a.own or g }, f)[1]
-    if a then out[i] = hand(a.piece, out[i]) end
+    if behind[g] then out[i] = hand(behind[g].piece, out[i]) end
   end
   return out
 end

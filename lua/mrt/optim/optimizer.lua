@@ -272,6 +272,8 @@ end
 ---@param state? table<string, mrt.Tensor>  nil: not made yet
 ---@nodoc
 function Optimizer:stand_in(piece, p, state)
+  argument.tensor(self.name .. ":stand_in", "the piece", piece)
+  argument.tensor(self.name .. ":stand_in", "the parameter", p)
   self.standing = self.standing or setmetatable({}, { __mode = "k" })
   self.standing[piece] = { of = p, state = state }
   self.group_of[piece] = self.group_of[p]
