@@ -14,6 +14,7 @@
  *           the same
  *
  * SPDX-License-Identifier: MIT */
+#include "op/collective.h"
 #include "op/views.h"
 #include "rewrite/partition_walk.h"
 
@@ -124,9 +125,16 @@ static void offer_sequence(lane_choice *c, int input) {
   }
 }
 
+/* A collective of these ranks themselves. */
+static bool meets_group(const mrt_partition *p, const mrt_node *n) {
+  return (n->op->traits & MRT_COLLECTIVE) &&
+         ((const mrt_meeting *)n->options)->comm == p->comm;
+}
+
 static void offer_lanes(lane_choice *c, bool *partial) {
   mrt_partition *p = c->p;
   const mrt_node *n = c->n;
+  if (meets_group(p, n)) return;
   for (int i = 0; i < n->nin; i++) {
     const mrt_located *v = mrt_located_of(p, n->in[i]);
     partial[i] = v->at.kind == MRT_PARTIAL;

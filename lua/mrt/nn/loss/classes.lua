@@ -248,7 +248,8 @@ function loss.linear_cross_entropy(x, head, targets, given)
     parts[#parts + 1] = core.methods.cross_entropy(head(x:slice(dim, first, to)),
       targets:slice(dim, first, to), each)
   end
-  local losses = core.op.reshape(core.op.cat(parts, dim), shape)
+  local losses = core.op.cat(parts, dim)
+  if dim ~= #shape then losses = core.op.reshape(losses, shape) end
   if o.reduction ~= "mean" or not o.ignore_index then
     return read.reduce("linear_cross_entropy", o, losses)
   end
