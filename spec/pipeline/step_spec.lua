@@ -217,6 +217,50 @@ describe("a step in stages", function()
     end
   end)
 
+  it("gives the first stage what the others have, for who saves it: that of one rank", function()
+    local folder = require "support.files".folder()
+    local code = [[
+      data "gpt"
+      local stages = comm.size > 1 and { pipeline = { schedule = "1f1b" } } or {}
+      stages.accumulate = 4
+      mrt.seed(1)
+      local model = nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8,
+        dropout = 0.1, tie = false }
+      local params = model:parameters()
+      local opt = optim.adamw(params, { lr = 1e-2 })
+      local step = mrt.compile(function(a, b)
+        local loss = model:loss(a, b)
+        opt:step(mrt.grad(loss, params))
+        return loss
+      end, stages)
+      local before = losses(step, 2)
+      local saved = {}
+      for part, of in pairs { model = model, opt = opt, step = step } do
+        for name, value in pairs(of:state()) do
+          if mrt.is_tensor(value) then saved[part .. name] = mrt.eval(value:to "f32" * 1) end
+        end
+      end
+      if comm.rank == 0 then assert(mrt.save("FOLDER/" .. comm.size .. ".safetensors", saved)) end
+      return before .. losses(step, 1)
+    ]]
+    local first
+    for _, p in ipairs { 1, 2, 4 } do
+      for _, text in ipairs(run(p, (code:gsub("FOLDER", folder)))) do
+        first = first or text
+        assert.equal(first, text)
+      end
+    end
+    local one = assert(mrt.load(folder .. "/1.safetensors"))
+    local count = 0
+    for _, p in ipairs { 2, 4 } do
+      for name, x in pairs(assert(mrt.load(folder .. "/" .. p .. ".safetensors"))) do
+        assert.same(one[name]:totable(), x:totable(), name)
+        count = count + 1
+      end
+    end
+    assert.is_true(count > 100)
+  end)
+
   it("is weighted by the tokens that count, where some do not", function()
     local same = run(2, [[
       data "gpt"

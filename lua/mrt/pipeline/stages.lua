@@ -10,6 +10,7 @@
 local core = require "mrt.core"
 local cut = require "mrt.pipeline.cut"
 local phases = require "mrt.pipeline.phases"
+local run = require "mrt.pipeline.run"
 
 local op = core.op
 
@@ -95,6 +96,12 @@ end
 function Stages:prepare(k)
   if k < 2 then refuse("%d micro-batch, 2 or more wanted", k) end
   self.settings:order(k)
+end
+
+--- Whoever asks for the state of a step is about to save it, on all ranks; the first of
+--- them writes for all, so its stage gets what the others have.
+function Stages:state()
+  if self.settings.p and self.settings.p > 1 then run.collect(self.settings, 1) end
 end
 
 function Stages:begin(trace)
