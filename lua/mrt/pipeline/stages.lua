@@ -150,7 +150,7 @@ local function cut_section(self, ys, xs, o)
   local section = parts.now
   if section ~= parts.whole then
     check_loss(section, ys, o)
-    local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v)
+    local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v, settings.begins)
     section.cut, section.stages_of = made, {}
     for i, x in ipairs(xs) do
       section.stages_of[i] = stages_of(settings, made.parts_of[core.id(core.current(x))] or { 1 })
