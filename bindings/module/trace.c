@@ -116,7 +116,8 @@ static int maker(lua_State *L) {
 }
 
 /* work(tensor) -> flops of its operator, the bytes that it reads and writes,
- * whether it is a view, a number that all results of it have */
+ * whether it is a view, a number that all results of it have, the path of the
+ * module that it is of, or nil */
 static int work(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_work w = mrt_tensor_work(mrt_lua_check_tensor(L, m, 1, "work"));
@@ -124,7 +125,8 @@ static int work(lua_State *L) {
   lua_pushnumber(L, w.bytes);
   lua_pushboolean(L, w.view);
   lua_pushinteger(L, (lua_Integer)w.id);
-  return 4;
+  lua_pushstring(L, w.module);
+  return 5;
 }
 
 const luaL_Reg mrt_lua_trace_functions[] = {

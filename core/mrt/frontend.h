@@ -110,12 +110,13 @@ MRT_API mrt_tensor *mrt_tensor_current(mrt_tensor *t);
 MRT_API const char *mrt_tensor_maker(const mrt_tensor *t, int *nin,
                                      mrt_tensor *const **in);
 /* Of that operator: its flops, the bytes that it reads and writes, whether all it
- * makes are views, and a number that all its results have; of what nothing makes,
- * nothing. */
+ * makes are views, a number that all its results have, and the path of the module
+ * that it is of (borrowed; NULL: none); of what nothing makes, nothing. */
 typedef struct mrt_work {
   double flops, bytes;
   bool view;
   uint64_t id;
+  const char *module;
 } mrt_work;
 MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t);
 

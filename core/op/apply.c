@@ -330,5 +330,5 @@ MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t) {
   for (int i = 0; i < s.nout; i++) out[i] = &x->out_types[i];
   return (mrt_work){ x->op->flops ? x->op->flops(&s) : 0,
                      bytes_of(in, s.nin) + bytes_of(out, s.nout),
-                     (x->op->traits & MRT_VIEW) != 0, x->id };
+                     (x->op->traits & MRT_VIEW) != 0, x->id, x->origin.module };
 }

@@ -217,6 +217,50 @@ describe("a step in stages", function()
     end
   end)
 
+  it("gives the first stage what the others have, for who saves it: that of one rank", function()
+    local folder = require "support.files".folder()
+    local code = [[
+      data "gpt"
+      local stages = comm.size > 1 and { pipeline = { schedule = "1f1b" } } or {}
+      stages.accumulate = 4
+      mrt.seed(1)
+      local model = nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8,
+        dropout = 0.1, tie = false }
+      local params = model:parameters()
+      local opt = optim.adamw(params, { lr = 1e-2 })
+      local step = mrt.compile(function(a, b)
+        local loss = model:loss(a, b)
+        opt:step(mrt.grad(loss, params))
+        return loss
+      end, stages)
+      local before = losses(step, 2)
+      local saved, states = {}, { step = step:state(), model = model:state(), opt = opt:state() }
+      for part, state in pairs(states) do
+        for name, value in pairs(state) do
+          if mrt.is_tensor(value) then saved[part .. name] = mrt.eval(value:to "f32" * 1) end
+        end
+      end
+      if comm.rank == 0 then assert(mrt.save("FOLDER/" .. comm.size .. ".safetensors", saved)) end
+      return before .. losses(step, 1)
+    ]]
+    local first
+    for _, p in ipairs { 1, 2, 4 } do
+      for _, text in ipairs(run(p, (code:gsub("FOLDER", folder)))) do
+        first = first or text
+        assert.equal(first, text)
+      end
+    end
+    local one = assert(mrt.load(folder .. "/1.safetensors"))
+    local count = 0
+    for _, p in ipairs { 2, 4 } do
+      for name, x in pairs(assert(mrt.load(folder .. "/" .. p .. ".safetensors"))) do
+        assert.same(one[name]:totable(), x:totable(), name)
+        count = count + 1
+      end
+    end
+    assert.is_true(count > 100)
+  end)
+
   it("is weighted by the tokens that count, where some do not", function()
     local same = run(2, [[
       data "gpt"
@@ -236,6 +280,23 @@ describe("a step in stages", function()
       return train { accumulate = 4 } == train { accumulate = 4, pipeline = {} }
     ]])
     assert.same({ true, true }, same)
+  end)
+
+  it("begins parts with the modules that it is told", function()
+    local code = [[
+      data "gpt"
+      local expected = losses(prepare("gpt", { accumulate = 4 }), 2)
+      local step = prepare("gpt", { accumulate = 4, pipeline = { begins = { "blocks.4" } } })
+      local plan, own = step:plan(x, y), {}
+      for _, v in ipairs(plan:values()) do
+        if v.role == "weight" and v.name then own[#own + 1] = v.name:match "^blocks%.%d" end
+      end
+      assert(losses(step, 2) == expected)
+      table.sort(own)
+      return own[1] .. own[#own]
+    ]]
+    local own = run(2, code)
+    assert.same({ "blocks.1blocks.3", "blocks.4blocks.4" }, own)
   end)
 
   it("holds what its schedule says, and all of it in fewer bytes with 1F1B", function()
@@ -317,6 +378,9 @@ describe("a step in stages is refused", function()
       "4 micro-batches on 3 stages, a multiple of 3 wanted")
     refused(2, "{ accumulate = 4, memory = '1MiB', pipeline = {} }", "option 'memory'")
     refused(2, "{ accumulate = 4, pipeline = { depth = 2 } }", "no option 'depth'")
+    refused(2, "{ accumulate = 4, pipeline = { begins = { 'blocks' } } }", "a module 'blocks'")
+    refused(2, "{ accumulate = 4, pipeline = { begins = {} } }", "0 modules to begin parts with")
+    refused(2, "{ accumulate = 4, pipeline = { begins = { 3 } } }", "the path of a module wanted")
     refused(2, [[{ accumulate = 4, pipeline = { schedule = function(p, m)
       local s = mrt.pipeline.one_f_one_b(p, m)
       s[2][1], s[2][2] = s[2][2], s[2][1]

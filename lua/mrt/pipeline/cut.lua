@@ -23,6 +23,7 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 ---@field last integer       id of the last that reads it
 ---@field work number        flops, and bytes that count as some
 ---@field view boolean
+---@field module string?     the path of the module that it is of: "blocks.3.fc"
 ---@field part integer?
 
 local BYTE <const> = 8 -- flops that take as long as to read or write one, about
@@ -64,7 +65,8 @@ local function tracked(found, is_param)
         end
       end
       if #node.params > 0 or #node.reads > 0 then
-        local flops, bytes, view, expression = core.work(node.x)
+        local flops, bytes, view, expression, module = core.work(node.x)
+        node.module = module
         node.view, node.work = view, view and 0 or flops + BYTE * bytes
         by_id[node.id], by_expression[expression] = node, node
         list[#list + 1] = node
@@ -155,6 +157,52 @@ local function most_parts(all)
   return n
 end
 
+local function is_within(module, name)
+  return module == name or module and module:sub(1, #name + 1) == name .. "."
+end
+
+-- The last place before the first value of a module.
+local function place_before(list, all, name)
+  local first = 1
+  while list[first] and not is_within(list[first].module, name) do first = first + 1 end
+  if not list[first] then refuse("no parameter leads to anything of a module '%s'", name) end
+  local found
+  for _, place in ipairs(all) do
+    if place.at < first then found = place end
+  end
+  -- between the two nothing of parameters is read
+  if found and found.at < first - 1 then
+    for i = found.at + 1, first - 1 do
+      if #list[i].params > 0 then found = nil break end
+    end
+  end
+  return found or refuse("more than one value goes on where '%s' begins", name)
+end
+
+-- The places before these modules, which must come one after the other.
+local function places_before(list, all, names, q)
+  if #names ~= q - 1 then
+    refuse("%d modules to begin parts with, of %d parts %d wanted", #names, q, q - 1)
+  end
+  local chosen = {}
+  for i, name in ipairs(names) do
+    chosen[i] = place_before(list, all, name)
+    local before, here = chosen[i - 1] or { at = 0, params = 0 }, chosen[i]
+    if here.at <= before.at or here.params <= before.params then
+      refuse("the part before '%s' has no parameters", name)
+    end
+  end
+  return chosen
+end
+
+local function balanced(all, whole, q)
+  all = thin_out(all)
+  all[#all + 1], all[0] = whole, { work = 0, params = 0 }
+  return balance(all, q) or refuse("%d parts of the layers wanted, one for each stage and chunk; "
+    .. "there are places for %d, each with parameters, and with one value to hand on", q,
+    most_parts(all))
+end
+
 ---@class mrt.PipelineCut
 ---@field nodes mrt.PipelineNode[]   in the order of the program
 ---@field by_id table<integer, mrt.PipelineNode>
@@ -170,19 +218,14 @@ end
 ---@param loss mrt.Tensor
 ---@param params mrt.Tensor[]
 ---@param q integer
+---@param names? string[]  of modules, with which the parts but the first begin
 ---@return mrt.PipelineCut
-function cut.parts(loss, params, q)
+function cut.parts(loss, params, q, names)
   local is_param = {}
   for _, p in ipairs(params) do is_param[core.id(core.current(p))] = true end
   local list, by_id, by_expression = tracked(reach(loss), is_param)
   local all, whole = places(list)
-  all = thin_out(all)
-  all[#all + 1], all[0] = whole, { work = 0, params = 0 }
-  local chosen = balance(all, q)
-  if not chosen then
-    refuse("%d parts of the layers wanted, one for each stage and chunk; there are places for "
-      .. "%d, each with parameters, and with one value to hand on", q, most_parts(all))
-  end
+  local chosen = names and places_before(list, all, names, q) or balanced(all, whole, q)
   local out = { nodes = list, by_id = by_id, by_expression = by_expression, ends = {},
     parts_of = {}, work = {} }
   local part, before = 1, 0

@@ -15,6 +15,8 @@ local pipeline = {}
 ---@field schedule? "gpipe"|"1f1b"|"interleaved"|"zero_bubble"|mrt.PipelineSchedule
 ---  default "1f1b"
 ---@field chunks? integer      on each stage; default 1, of "interleaved" 2
+---@field begins? string[]     modules with which the parts but the first begin: "blocks.3";
+---  by default where the parts have equal work
 ---@field recompute? boolean   a micro-batch in flight keeps what came into the stage, and
 ---  B computes the rest again
 ---@field comm? mrt.Communicator  the stages' ranks in their order; default: all
@@ -63,6 +65,15 @@ local function read_schedule(given)
     options.show(given))
 end
 
+local function read_begins(names)
+  for i, name in ipairs(names or {}) do
+    if type(name) ~= "string" then
+      refuse("option 'begins': the path of a module wanted at %d, got %s", i, options.show(name))
+    end
+  end
+  return names
+end
+
 --- Read the option `pipeline` of mrt.compile.
 ---@param given mrt.PipelineOptions
 ---@param own table  the other options
@@ -70,11 +81,12 @@ end
 function pipeline.read(given, own)
   local o = options.read("pipeline", given, { stages = options.of "size",
     schedule = options.of(nil, "1f1b"), chunks = options.of "size", recompute = false,
-    comm = options.none, replicas = options.none, mesh = options.none })
+    begins = options.of "table", comm = options.none, replicas = options.none, mesh = options.none })
   local plan = read_schedule(o.schedule)
   check_beside(own, o)
   return setmetatable({ schedule = plan, again = o.recompute, comm = o.comm,
-    replicas = o.replicas, stages = o.stages, mesh = o.mesh, orders = {},
+    replicas = o.replicas, stages = o.stages, mesh = o.mesh, begins = read_begins(o.begins),
+    orders = {},
     v = o.chunks or (plan == schedule.interleaved and 2 or 1) }, Settings)
 end
 

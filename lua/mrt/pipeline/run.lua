@@ -7,6 +7,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local Bucket = require "mrt.shard.bucket"
 local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
@@ -136,15 +137,27 @@ function run.equal(settings, variable, stages)
   end
 end
 
+local function check_whole(owned)
+  for _, o in ipairs(owned) do
+    if Bucket.places[o.variable] then
+      core.fail("state", "pipeline", "what stages have in pieces (option 'shard') is not put "
+        .. "together yet, to collect or to save")
+    end
+  end
+end
+
 --- Let every rank have what any stage has: parameters, and what optimizers keep of them.
 ---@param settings mrt.PipelineSettings
-function run.collect(settings)
+---@param only? integer  the one stage that shall have it
+function run.collect(settings, only)
+  local wants = (only or settings.stage) == settings.stage
+  check_whole(settings.owned or {})
   for _, o in ipairs(settings.owned or {}) do
     local own, v = false, o.variable
     for _, s in ipairs(o.stages) do own = own or s == settings.stage end
     local x = op.broadcast(own and v or op.full { shape = v:get_shape(), value = 0,
       dtype = v:get_dtype() }, { root = o.stages[1] - 1, comm = settings.comm.number })
-    if not own then v:assign(x) end
+    if wants and not own then v:assign(x) end
     x:free()
   end
 end

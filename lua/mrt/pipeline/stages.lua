@@ -11,6 +11,7 @@ local Bucket = require "mrt.shard.bucket"
 local core = require "mrt.core"
 local cut = require "mrt.pipeline.cut"
 local phases = require "mrt.pipeline.phases"
+local run = require "mrt.pipeline.run"
 
 local op = core.op
 
@@ -98,6 +99,12 @@ function Stages:prepare(k)
   self.settings:order(k)
 end
 
+--- Whoever asks for the state of a step is about to save it, on all ranks; the first of
+--- them writes for all, so its stage gets what the others have.
+function Stages:state()
+  if self.settings.p and self.settings.p > 1 then run.collect(self.settings, 1) end
+end
+
 function Stages:begin(trace)
   self.holders, self.lowest, self.owned = {}, setmetatable({}, weak), {}
   trace.stages = self
@@ -144,7 +151,7 @@ local function cut_section(self, ys, xs, o)
   local section = parts.now
   if section ~= parts.whole then
     check_loss(section, ys, o)
-    local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v)
+    local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v, settings.begins)
     section.cut, section.stages_of = made, {}
     for i, x in ipairs(xs) do
       section.stages_of[i] = stages_of(settings, made.parts_of[core.id(core.current(x))] or { 1 })

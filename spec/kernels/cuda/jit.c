@@ -96,6 +96,7 @@ static void set_run(mrt_run *run, mrt_run_words *words) {
   words->row = run->row, words->rows = run->rows;
   words->all_rows = run->all_rows;
   words->rank = run->rank, words->ranks = run->ranks;
+  words->first_row = run->first_row;
   run->words = words;
 }
 

@@ -33,6 +33,10 @@
 ---                   with micro-batches: how many, of how many rows, of how many;
 ---                   bytes (of persistent; of transient); steps are those of one micro-batch,
 ---                   then those that run once
+---     pipeline      of a stage: {stage (from 1), stages, chunks, bubble (idle share of all
+---                   stages), in_flight (micro-batches, of all its parts), held (bytes for
+---                   them, of outputs), phases: [{kind (F, B, W), part, seconds
+---                   (predicted), saved (bytes)}]}
 ---     nodes         in a run; nodes_traced before optimisation
 ---     passes        [{name, nodes}]: what each optimisation left
 ---     peak_step     where most bytes live
@@ -83,7 +87,7 @@ local order = { "schema", "name", "peak", "persistent", "transient", "outputs",
 table.move(roles.order, 1, #roles.order, #order + 1, order)
 
 local plain = { "peak", "persistent", "transient", "outputs", "inputs",
-  "micro_batches", "micro_batch", "batch", "accumulators", "gathered",
+  "micro_batches", "micro_batch", "batch", "pipeline", "accumulators", "gathered",
   "lower_bound", "order_free_bound", "working_set", "kept_peak", "compressed",
   "compressed_to", "flops", "seconds", "unlinked",
   "stall", "wire", "collectives", "swapped", "copied_out", "copied_in", "device", "nodes",
