@@ -498,7 +498,7 @@ describe("the option transforms", function()
       ["'mine' has a hook 'gradient' that there is not %(hooks: after_step, assign, "]
         = t { gradient = print },
       ["'mine': grad is 3, a function wanted"] = t { grad = 3 },
-      ["'mine' wraps \"shard\", one of loss scaling, gradient noise scale, pipeline, tensor parallel, "]
+      ["'mine' wraps \"shard\", one of loss scaling, gradient noise scale, pipeline, "]
         = t { wraps = "shard" },
     } do
       assert.matches(pattern, message(wrong))

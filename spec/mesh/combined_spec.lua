@@ -22,11 +22,15 @@ local code = [[
   local stage = pick { false, 1, 2 }
 
   local data, shard = grid and grid.data or 1, grid and grid.shard or 1
-  local tensor = grid and grid.tensor or 1
+  local inner = grid and (grid.tensor or 1) * (grid.context or 1) or 1
+  local staged = grid and grid.pipeline
+  -- dropout and parts of the layers: what a mesh of stages draws is another
+  if %s then k, dropout, optimizer = 2, 0, optimizer == "muon" and "adamw" or optimizer end
+  if staged then budget, compress = nil, nil end
   collectgarbage() collectgarbage()
   mrt.seed(seed)
   local n, batches = data * shard, {}
-  local rows, place = 8 // n, comm.rank // tensor
+  local rows, place = 8 // n, comm.rank // inner %% n
   for i = 1, 4 do
     local whole = kind == "mlp" and mrt.randn(8, 32) or mrt.randint(0, 40, { 8, 9 })
     local part = whole:slice(1, place * rows + 1, (place + 1) * rows)
@@ -87,6 +91,7 @@ local code = [[
   assert(not grid or taken == plan.peak, ("seed %%d, %%s, %%s: %%d bytes taken, %%d planned")
     :format(seed, kind, optimizer, taken, plan.peak))
   words = comm:allreduce(words, { op = "mean" })
+  if staged then mrt.pipeline.collect(step) end
   for _, p in ipairs(params) do words[#words + 1] = p:to "f64":abs():sum():item() end
   for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
   words[#words + 1] = kind .. " " .. optimizer .. (compress and grid and " compressed" or "")
@@ -94,9 +99,11 @@ local code = [[
 ]]
 
 local grids = { "{ tensor = 2 }", "{ tensor = 4 }", "{ tensor = 2, data = 2 }",
-  "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }" }
+  "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }", "{ context = 2 }",
+  "{ context = 2, tensor = 2 }", "{ pipeline = 2 }", "{ pipeline = 2, tensor = 2 }",
+  "{ pipeline = 2, context = 2 }" }
 
-local count = os.getenv "MRT_SPEC_LEAN" and 2 or tonumber(os.getenv "MRT_SPEC_GRAPHS") or 8
+local count = os.getenv "MRT_SPEC_LEAN" and 2 or tonumber(os.getenv "MRT_SPEC_GRAPHS") or 10
 local first = tonumber(os.getenv "MRT_SPEC_SEED") or 1
 
 local function size_of(grid)
@@ -133,8 +140,9 @@ describe("meshes with all techniques", function()
   it("train as one rank does, and take what was planned", function()
     for seed = first, first + count - 1 do
       local grid = grids[1 + seed % #grids]
-      local wanted = ranks.alike(1, code:format(seed, "nil"))
-      local got = ranks.alike(size_of(grid), code:format(seed, grid))
+      local staged = tostring(grid:find "pipeline" ~= nil)
+      local wanted = ranks.alike(1, code:format(seed, "nil", staged))
+      local got = ranks.alike(size_of(grid), code:format(seed, grid, staged))
       compare(wanted, got, ("seed %d, mesh %s"):format(seed, grid))
     end
   end)

@@ -63,7 +63,8 @@ local function try(row, case, k, ins, i, outer, wanted)
   cut = cut + 1
   if by_pieces(f, row, types) then divided[row.op] = (divided[row.op] or 0) + 1 end
   for o, w in ipairs(wanted) do
-    local what = rows.differs(got[o], w, case.tolerance or row.tolerance or rows.loosest(ins, "f32"))
+    local loose = case.tolerance or row.tolerance or rows.loosest(ins, "f32")
+    local what = rows.differs(got[o], w, loose)
     if what then
       failed[#failed + 1] = ("%s, case %d, input %d after %d, output %d: %s"):format(row.op, k,
         i, outer, o, what)

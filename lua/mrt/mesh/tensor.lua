@@ -57,16 +57,16 @@ local function whole(piece, x)
 end
 
 -- What a variable begins as: what it does on rank 0.
-local function begins(v, comm)
+local function begins(v, comm, foreign)
   local x = op.reshape(core.begins(v), v:get_shape())
-  if comm.transport == "self" then return x end -- the others are not there: a plan
+  if foreign or comm.transport == "self" then return x end -- nobody computes it, or is there
   return op.broadcast(x, { comm = comm.number, root = 0 })
 end
 
 -- Make the elements of a variable those of pieces.
-local function cut(v, outer, comm, name)
+local function cut(v, outer, comm, name, foreign)
   local piece = { whole = v, outer = outer, comm = comm }
-  piece.own = core.variable(own(piece, begins(v, comm)), name)
+  piece.own = core.variable(own(piece, begins(v, comm, foreign)), name)
   core.cut(v, piece.own, comm.number, outer, false)
   Bucket.cuts[v], Bucket.wholes[piece.own] = piece, v
   return piece
@@ -108,23 +108,29 @@ local function unsettled(self, params)
   return list
 end
 
--- Weights are cut; those that every rank has are alike on all of them.
-local function settle(self, new, outers, dtype)
+-- A weight is cut.  Of another stage's nothing is computed.
+local function settle_cut(p, outer, comm, foreign)
+  local piece, optimizer = cut(p, outer, comm, p:get_name(), foreign), owners.of(p)
+  piece_of[p], whole_of[piece.own] = piece, piece
+  if not optimizer then return end
+  owners.set(optimizer, { piece.own })
+  optimizer:stand_in(piece.own, p)
+end
+
+-- What every rank of a group has is alike on all of them.
+local function settle_alike(p, comm)
+  if comm and comm.transport ~= "self" then core.assign(p, begins(p, comm)) end
+end
+
+-- `foreign`: by parameter, those that other stages have.
+local function settle(self, new, outers, foreign, dtype)
   local comm, context = self.mesh.comm.tensor, self.mesh.comm.context
   for i, p in ipairs(new) do
     self.settled[p] = true
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
-    if context and context.transport ~= "self" then core.assign(p, begins(p, context)) end
-    if outers[i] and outers[i] > 0 then
-      local piece, optimizer = cut(p, outers[i], comm, p:get_name()), owners.of(p)
-      piece_of[p], whole_of[piece.own] = piece, piece
-      if optimizer then
-        owners.set(optimizer, { piece.own })
-        optimizer:stand_in(piece.own, p)
-      end
-    elseif comm and comm.transport ~= "self" then
-      core.assign(p, begins(p, comm))
-    end
+    if not foreign[p] then settle_alike(p, context) end
+    if outers[i] and outers[i] > 0 then settle_cut(p, outers[i], comm, foreign[p])
+    elseif not foreign[p] then settle_alike(p, comm) end
   end
   param_dtype.changed()
 end
@@ -135,8 +141,9 @@ local function place(self, ys, params)
   local mesh = self.mesh
   local outers = mesh.size.tensor > 1 and asked(mesh, new, core.weights_to_cut(ys[1], new,
     mesh.size.tensor, mesh.sequence)) or {}
-  local weights = self.trace.options.weights
-  retrace.request(function() settle(self, new, outers, weights and weights.dtype) end)
+  local weights, stages, foreign = self.trace.options.weights, self.trace.stages, {}
+  for _, p in ipairs(stages and new or {}) do foreign[p] = stages:is_foreign(p) end
+  retrace.request(function() settle(self, new, outers, foreign, weights and weights.dtype) end)
 end
 
 -- ---- the outer transform ---------------------------------------------------------

@@ -81,7 +81,8 @@ end
 function pipeline.read(given, own)
   local o = options.read("pipeline", given, { stages = options.of "size",
     schedule = options.of(nil, "1f1b"), chunks = options.of "size", recompute = false,
-    begins = options.of "table", comm = options.none, replicas = options.none, mesh = options.none })
+    begins = options.of "table", comm = options.none, replicas = options.none,
+    mesh = options.none })
   local plan = read_schedule(o.schedule)
   check_beside(own, o)
   return setmetatable({ schedule = plan, again = o.recompute, comm = o.comm,
