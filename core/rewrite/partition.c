@@ -149,7 +149,15 @@ static void offer_lanes(lane_choice *c, bool *partial) {
   if (mrt_partition_form_lane(p, n, &c->trial)) offer(c);
 }
 
+/* Does it read what is each rank's own? */
+static bool is_apart(const mrt_partition *p, const mrt_node *n) {
+  for (int i = 0; i < n->nin; i++)
+    if (mrt_located_of(p, n->in[i])->apart) return true;
+  return false;
+}
+
 static bool may_gain(const mrt_partition *p, const mrt_node *n) {
+  if (is_apart(p, n)) return false;
   if (mrt_partition_form(n)) return true;
   for (int i = 0; i < n->nin; i++)
     if (mrt_located_of(p, n->in[i])->at.kind != MRT_REPLICATE) return true;
@@ -178,12 +186,23 @@ bool mrt_partition_lane(mrt_partition *p, const mrt_node *n, mrt_lane *lane,
   return true;
 }
 
+/* Pieces, and what is computed of them, until the ranks meet. */
+static bool stays_apart(const mrt_partition *p, const mrt_node *n) {
+  int op = n->op->number;
+  if (op == MRT_OP_own_piece)
+    return ((const mrt_piece_options *)n->options)->comm == p->comm;
+  bool alike = meets_group(p, n) && op != MRT_OP_reduce_scatter;
+  return !alike && is_apart(p, n);
+}
+
 void mrt_partition_place(mrt_partition *p, const mrt_node *n,
                          const mrt_lane *lane) {
   bool passes = mrt_node_is_view(n) || n->op->number == MRT_OP_cast;
+  bool apart = stays_apart(p, n);
   for (int k = 0; k < n->nout; k++) {
     mrt_located *v = mrt_located_of(p, n->out[k]);
-    *v = (mrt_located){ .at = lane ? lane->out[k] : replicated };
+    *v =
+        (mrt_located){ .at = lane ? lane->out[k] : replicated, .apart = apart };
     if (!passes) continue;
     v->weight = mrt_located_of(p, n->in[0])->weight;
     v->weighs = mrt_located_of(p, n->in[0])->weighs;
@@ -272,6 +291,14 @@ static const mrt_variable *cut_of(const mrt_value *v) {
   const mrt_variable *own =
       v->leaf == MRT_LEAF_VARIABLE ? v->tensor->variable : NULL;
   return own && own->bucket && own->outer ? own : NULL;
+}
+
+/* A variable that is a piece of one of the group's. */
+static bool is_piece(const mrt_partition *p, const mrt_value *v) {
+  if (v->leaf != MRT_LEAF_VARIABLE || !v->tensor->variable->shard_count)
+    return false;
+  const mrt_variable *of = v->tensor->variable->shards[0]->variable;
+  return of->outer && of->comm == p->comm;
 }
 
 /* An input whose second dimension, the sequence, divides lies in pieces of it; all

@@ -15,6 +15,7 @@ typedef struct mrt_located {
   mrt_value *local;        /* as `at` says; NULL: the walk only looks */
   mrt_value *whole, *other;
   bool weight;             /* a variable, or a view or cast of one */
+  bool apart;              /* each rank's own, as a piece is: never divided */
   bool gathered, repeated; /* `whole`, `other` are there, or would be */
   int weighs;              /* 1 + the weight it shows, of those to choose of */
 } mrt_located;

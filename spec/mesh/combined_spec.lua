@@ -19,7 +19,8 @@ local code = [[
   local optimizer = pick { "adamw", "adamw", "lion", "sgd", "lamb", "muon" }
   local checkpoint = pick { false, policy.checkpoint.every(1), policy.checkpoint.all() }
   local budget, compress = pick { false, 0.7 }, pick { false, false, "int8" }
-  local stage = pick { false, 1, 2 }
+  local stage, state = pick { false, 1, 2 }, pick { false, "8bit", "bf16" }
+  if optimizer ~= "adamw" and optimizer ~= "lion" then state = false end
 
   local data, shard = grid and grid.data or 1, grid and grid.shard or 1
   local inner = grid and (grid.tensor or 1) * (grid.context or 1) or 1
@@ -48,7 +49,8 @@ local code = [[
     or nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 16), nn.Tanh(),
       nn.Linear(16, 16))
   local params = model:parameters()
-  local opt = optim[optimizer](params, { lr = optimizer == "sgd" and 0.1 or 1e-3 })
+  local opt = optim[optimizer](params, { lr = optimizer == "sgd" and 0.1 or 1e-3,
+    state = state or nil })
   local o = { accumulate = k }
   if grid then
     o.mesh = grid
@@ -94,7 +96,7 @@ local code = [[
   if staged then mrt.pipeline.collect(step) end
   for _, p in ipairs(params) do words[#words + 1] = p:to "f64":abs():sum():item() end
   for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
-  words[#words + 1] = kind .. " " .. optimizer .. (compress and grid and " compressed" or "")
+  words[#words + 1] = kind .. " " .. optimizer .. (state and " state" or "") .. (compress and grid and " compressed" or "")
   return table.concat(words, " ")
 ]]
 
@@ -116,6 +118,7 @@ end
 -- what is kept compressed more than rounding.  Then losses are compared, not weights.
 local function tolerance(text)
   local rough = text:find "compressed" or text:find "muon" or text:find "lion"
+    or text:find "state"
   return text:find "compressed" and 0.05 or rough and 2e-3 or 2e-5, rough and 4 or math.huge
 end
 

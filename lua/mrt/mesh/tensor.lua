@@ -108,6 +108,18 @@ local function unsettled(self, params)
   return list
 end
 
+-- May a weight be cut so, as its optimizer keeps state?  Where that is in blocks, pieces
+-- are whole blocks.
+local function fits_state(p, outer, n)
+  local optimizer = owners.of(p)
+  if not optimizer or optimizer:whole(p) then return true end
+  for _, v in pairs(optimizer:state_of(p)) do
+    local blocks = v:numel() ~= p:numel()
+    if blocks and p:numel() % (outer * n * BLOCK) ~= 0 then return false end
+  end
+  return true
+end
+
 -- A weight is cut.  Of another stage's nothing is computed.
 local function settle_cut(p, outer, comm, foreign)
   local piece, optimizer = cut(p, outer, comm, p:get_name(), foreign), owners.of(p)
@@ -129,7 +141,8 @@ local function settle(self, new, outers, foreign, dtype)
     self.settled[p] = true
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
     if not foreign[p] then settle_alike(p, context) end
-    if outers[i] and outers[i] > 0 then settle_cut(p, outers[i], comm, foreign[p])
+    local outer = outers[i] or 0
+    if outer > 0 and fits_state(p, outer, comm.size) then settle_cut(p, outer, comm, foreign[p])
     elseif not foreign[p] then settle_alike(p, comm) end
   end
   param_dtype.changed()
@@ -218,21 +231,17 @@ end
 
 -- The state of a piece: the pieces of the parameter's.
 local function new_state(optimizer, piece)
-  local state = {}
-  for name, v in pairs(optimizer:state_of(piece.whole)) do
+  local whole_state, names, state = optimizer:state_of(piece.whole), {}, {}
+  for name in pairs(whole_state) do names[#names + 1] = name end
+  table.sort(names) -- ranks meet for each
+  for _, name in ipairs(names) do
+    local v = whole_state[name]
     state[name] = cut(v, piece.outer, piece.comm, v:get_name()).own
   end
   return state
 end
 
--- Is all of the state like the parameter, element by element?
-local function in_pieces(optimizer, p)
-  if not piece_of[p] or optimizer:whole(p) then return false end
-  for _, v in pairs(optimizer:state_of(p)) do
-    if v:numel() ~= p:numel() then return false end
-  end
-  return true
-end
+local function in_pieces(optimizer, p) return piece_of[p] and not optimizer:whole(p) end
 
 -- Before its first update a piece gets its state, which a trace cannot make.
 local function prepare(optimizer, piece)

@@ -266,6 +266,15 @@ function Optimizer:state_of(p)
   for i, q in ipairs(self.params) do if q == p then return self.states[i] end end
 end
 
+--- The parameter that a piece stands for; of others themselves.
+---@param p mrt.Tensor
+---@return mrt.Tensor
+---@nodoc
+function Optimizer:stands_for(p)
+  local stands = self.standing and self.standing[p]
+  return stands and stands.of or p
+end
+
 --- A piece of a parameter is updated in its place, with a state of its own.
 ---@param piece mrt.Tensor
 ---@param p mrt.Tensor
@@ -286,8 +295,7 @@ end
 ---@return string
 ---@nodoc
 function Optimizer:update_kind(p)
-  local stands = self.standing and self.standing[p]
-  p = stands and stands.of or p
+  p = self:stands_for(p)
   local words = { tostring(self.group_of[p]), tostring(self:whole(p)) }
   for _, slot in ipairs(self:slots_of(p)) do
     words[#words + 1] = type(slot) == "table" and ("%s %s"):format(slot.name, slot.dtype)
@@ -301,7 +309,7 @@ end
 ---@return boolean
 ---@nodoc
 function Optimizer:draws(p)
-  for _, slot in ipairs(self:slots_of(p)) do
+  for _, slot in ipairs(self:slots_of(self:stands_for(p))) do
     if type(slot) == "table" and slot.dtype == "bf16" then return true end
   end
   return false

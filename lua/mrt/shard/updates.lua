@@ -18,7 +18,7 @@ local states = setmetatable({}, { __mode = "k" })
 -- The state of a bucket: that of its parameters, put into pieces as they are.
 local function new_state(optimizer, bucket)
   local state = {}
-  for _, slot in ipairs(optimizer:slots_of(bucket.params[1])) do
+  for _, slot in ipairs(optimizer:slots_of(optimizer:stands_for(bucket.params[1]))) do
     local s, variables = type(slot) == "table" and slot or { name = slot }, {}
     for i, p in ipairs(bucket.params) do
       variables[i] = optimizer:state_of(p)[s.name]
