@@ -96,7 +96,8 @@ local code = [[
   if staged then mrt.pipeline.collect(step) end
   for _, p in ipairs(params) do words[#words + 1] = p:to "f64":abs():sum():item() end
   for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
-  words[#words + 1] = kind .. " " .. optimizer .. (state and " state" or "") .. (compress and grid and " compressed" or "")
+  words[#words + 1] = kind .. " " .. optimizer .. (state and " state" or "")
+    .. (compress and grid and " compressed" or "")
   return table.concat(words, " ")
 ]]
 
