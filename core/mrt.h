@@ -376,10 +376,11 @@ struct mrt_plan_options {
   int64_t rank, ranks, rows;
   int prefetch; /* that many gathers may be under way beside the computation, and
                    reductions while there is memory; 0: none is */
-  bool spare; /* run so only where a rank has a core to spare; no other plan */
+  bool spare;  /* run so only where a rank has a core to spare; no other plan */
   int context; /* 1 + the communicator of ranks that share the sequence of their
                   inputs, the second dimension; 0: none do */
-  bool no_sequence; /* sums over ranks that share weights are taken whole, not in
+  bool
+      no_sequence; /* sums over ranks that share weights are taken whole, not in
                        pieces of the sequence */
   const char *name;
   const mrt_measured *measured; /* instead of predictions, in ascending order of

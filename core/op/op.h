@@ -132,10 +132,10 @@ struct mrt_op {
   /* What products of matrices it is, if it is; 2 m n k count is its flop. */
   mrt_product (*product)(const mrt_signature *s);
   double (*bytes)(const mrt_signature *s); /* NULL: all it reads and writes */
-  mrt_shard_rules *shard_rule; /* NULL: mixed, or for POINTWISE dim for dim */
+  mrt_shard_rules *shard_rule;  /* NULL: mixed, or for POINTWISE dim for dim */
   mrt_divide_runs *divide_runs; /* NULL: nothing, for RULE_RUNS */
-  uint32_t inplace;            /* bit i: output 0 may overwrite input i */
-  uint32_t strided;            /* bit i: input i may have any strides */
+  uint32_t inplace;             /* bit i: output 0 may overwrite input i */
+  uint32_t strided;             /* bit i: input i may have any strides */
   int addend;  /* the input that is added to the result; 0: none */
   int updates; /* outputs 0..updates take the storage of inputs 0.. */
   /* Where input i (bit of unit_inputs) is the constant `unit` everywhere, the

@@ -23,8 +23,8 @@ static mrt_tensor *spliced(mrt_build *b, mrt_tensor *shard, mrt_tensor *value,
   mrt_tensor *old = v->bucket, *in[3];
   if (v->outer) {
     int64_t own = mrt_type_count(&old->type);
-    mrt_piece_options o = { v->outer, rank,
-                            mrt_type_count(&shard->type) / own, v->comm };
+    mrt_piece_options o = { v->outer, rank, mrt_type_count(&shard->type) / own,
+                            v->comm };
     return mrt_reshape_to(b, MRT_MAKE(b, own_piece, &o, value), 1, &own);
   }
   int64_t piece = old->type.dims[0], count = mrt_type_count(&shard->type);
