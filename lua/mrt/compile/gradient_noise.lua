@@ -21,6 +21,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local Bucket = require "mrt.shard.bucket"
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 local trace = require "mrt.compile.trace"
@@ -55,8 +56,9 @@ end
 --- Raise if a function has the option and its batches will have no parts.
 ---@param given mrt.CompileOptions
 function gradient_noise.want_parts(given)
-  local count = given.accumulate
-  if given.gradient_noise and (count == nil or count == 1) and not given.shard then
+  local count, mesh = given.accumulate, given.mesh or {}
+  local alone = not given.shard and (mesh.data or mesh.shard or 1) == 1
+  if given.gradient_noise and (count == nil or count == 1) and alone then
     refuse "a batch has no parts: accumulate = 2 or more, or several ranks (option 'shard') wanted"
   end
 end
@@ -102,7 +104,7 @@ local function unscaled(squares, o)
 end
 
 -- The sum of the squares of what lies here, f64.
-local function squares_of(grads)
+local function own_squares(grads)
   local sum
   for _, g in ipairs(grads) do
     if g:get_dtype() ~= "f64" then g = op.cast(g, "f32") end
@@ -113,6 +115,19 @@ local function squares_of(grads)
   return sum
 end
 
+-- Of gradients of these; of pieces of weights, the ranks' sums together.
+local function squares_of(grads, xs)
+  local pieces, others, comm = {}, {}, nil
+  for i, g in ipairs(grads) do
+    local whole = Bucket.wholes[xs[i]]
+    if whole then pieces[#pieces + 1], comm = g, Bucket.cuts[whole].comm
+    else others[#others + 1] = g end
+  end
+  if not comm then return own_squares(others) end
+  local sum = op.allreduce(own_squares(pieces), { comm = comm.number, op = "sum", lazy = true })
+  return #others > 0 and sum + own_squares(others) or sum
+end
+
 function Noise:begin(now)
   now.noise, self.big, self.small, self.seen = self, nil, nil, nil
 end
@@ -120,17 +135,18 @@ end
 --- The first gradient of this rank: of a micro-batch, or of all its rows.
 ---@param grads mrt.Tensor[]
 ---@param o mrt.GradOptions
+---@param xs mrt.Tensor[]  what they are of
 ---@nodoc
-function Noise:part(grads, o)
+function Noise:part(grads, o, xs)
   if self.seen then return end
   self.seen = true
   local parts = self.trace.parts
   if not parts then
-    self.small = unscaled(squares_of(grads), o)
+    self.small = unscaled(squares_of(grads, xs), o)
   elseif parts.now == parts.whole then
     parts.degree = parts.whole.marks[#parts.whole.marks].degree
   else
-    parts.now.squares = unscaled(squares_of(grads), o)
+    parts.now.squares = unscaled(squares_of(grads, xs), o)
   end
 end
 
@@ -138,13 +154,14 @@ end
 ---@nodoc
 function Noise:grad(next, ys, xs, o)
   local dx = next(ys, xs, o)
-  self.big = self.big or unscaled(trace.squares(dx) or squares_of(dx), o)
+  self.big = self.big or unscaled(trace.squares(dx) or own_squares(dx), o)
   return dx
 end
 
 -- One over the rows of a part, on the average, and of the batch.
 local function inverse_rows(now)
   local parts, ranks = now.parts, now.ranks and now.ranks.size or 1
+  if now.replicas then ranks = ranks * now.replicas.size end
   local rows = parts and parts.rows or now.rows
   if not parts then return 1 / rows, 1 / (rows * ranks) end
   local last = parts.sizes[2] or parts.sizes[1]
@@ -160,6 +177,9 @@ function Noise:finish()
   local small = now.parts and self.mean or self.small
   if now.ranks then
     small = op.allreduce(small, { comm = now.ranks.number, op = "mean" })
+  end
+  if now.replicas then
+    small = op.allreduce(small, { comm = now.replicas.number, op = "mean" })
   end
   local noise = (small - self.big) / (own - all)
   local signal = self.big - noise * all

@@ -136,6 +136,7 @@ end
 ---@field parts table?        what accumulate knows of micro-batches
 ---@field rows integer        of the batch on this rank
 ---@field ranks mrt.Communicator?  that share parameters, if there are several
+---@field replicas mrt.Communicator?  ranks of a mesh that have the same pieces of these
 ---@field noise mrt.GradientNoise?  who looks at gradients of this rank
 local Trace = {}
 Trace.__index = Trace

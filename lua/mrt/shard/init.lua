@@ -177,6 +177,7 @@ function Shard:begin(trace)
   if not settings then return end
   settings.ranks = settings.ranks or settings.sharding.options.comm or communicator.create()
   if settings.ranks.size > 1 then self.now, trace.ranks = settings, settings.ranks end
+  trace.replicas = settings.sharding.options.replicas
   plan.rank, plan.ranks = place_among(settings)
   local prefetch = settings.sharding.options.prefetch
   plan.prefetch, plan.spare = prefetch or 1, not prefetch
@@ -350,7 +351,7 @@ function Shard:grad(next, ys, xs, o)
   local now, noise = self.now, self.trace.noise
   if now then place(now, xs, self.trace) end
   local dx = now and differentiate(self, next, ys, xs, o) or next(ys, xs, o)
-  if noise then noise:part(dx, o) end
+  if noise then noise:part(dx, o, xs) end
   if not now then return dx end
   local buckets, at = by_bucket(now, xs)
   for _, b in ipairs(buckets) do
