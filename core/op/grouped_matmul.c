@@ -104,6 +104,15 @@ static void dw_gradient(mrt_build *b) {
 static const char no_such[] =
     "a group of %lld rows, 0 or more wanted, and at most %lld in all";
 
+/* Columns each by themselves; which rows meet which matrix the counts say. */
+static int shard_rule(const mrt_signature *s, int input, int dim) {
+  if (input < 2 && dim == 1) return MRT_RULE_PARTIAL;
+  return input == 1 && dim == 2 ? 1 : MRT_RULE_UNKNOWN;
+}
+static int dw_shard_rule(const mrt_signature *s, int input, int dim) {
+  return input < 2 && dim == 1 ? input + 1 : MRT_RULE_UNKNOWN;
+}
+
 const mrt_op mrt_op_grouped_matmul = {
   .name = "grouped_matmul",
   .number = MRT_OP_grouped_matmul,
@@ -113,6 +122,7 @@ const mrt_op mrt_op_grouped_matmul = {
   .min_inputs = 3,
   .max_inputs = 3,
   .infer = infer,
+  .shard_rule = shard_rule,
   .grad = gradient,
   .flops = flops,
   .product = product,
@@ -130,6 +140,7 @@ const mrt_op mrt_op_grouped_matmul_dw = {
   .min_inputs = 3,
   .max_inputs = 3,
   .infer = dw_infer,
+  .shard_rule = dw_shard_rule,
   .grad = dw_gradient,
   .flops = flops,
   .product = product,
