@@ -202,10 +202,10 @@ end
 --- Predict a step.
 ---@param job mrt.cluster.Job
 ---@return number seconds
----@return {micros: number, data: number, tied: number, update: number, least: number,
----  busy: number, stages: table[]} told  its seconds: of micro-batches, of reducing what does not hide behind
----  them, of tables that two stages have, of the optimizer, that micro-batches take at least,
----  that the busiest stage works; parameters and layers of each stage
+---@return {micros: number, data: number, tied: number, update: number, busy: number,
+---  stages: {parameters: integer, layers: integer}[]} told  its seconds: of micro-batches, of
+---  reducing what does not hide behind them, of tables that two stages have, of the optimizer,
+---  that the busiest stage works; and what each stage has
 function step.predict(job)
   job.share, job.chunks = share_of(job), job.chunks or 1
   local fixed = job.cluster.host.step * job.software.host
@@ -213,7 +213,7 @@ function step.predict(job)
     local micros, parameters = sharded.run(job, data_group(job))
     local update = updated(job, parameters)
     return micros + update + fixed, { micros = micros, data = 0, tied = 0, update = update,
-      stages = { { parameters = parameters, layers = job.model.layers } }, least = micros, busy = micros }
+      stages = { { parameters = parameters, layers = job.model.layers } }, busy = micros }
   end
   local stages, first = stages_of(job)
   local least, busy = least_of(job, stages)
@@ -226,7 +226,7 @@ function step.predict(job)
   end
   local added = tied(job, first)
   return micros + data + added + update + fixed, { micros = micros, data = data, tied = added,
-    update = update, stages = stages, least = least, busy = busy }
+    update = update, stages = stages, busy = busy }
 end
 
 return step

@@ -30,12 +30,16 @@ local find = {}
 ---@field seconds? number   predicted, where it was run through
 ---@field told? table       of Cluster:step
 ---@field memory mrt.cluster.Memory  of the rank that takes most, estimated
+---@field exposed? number
+---@field bubble? number
+---@field mfu? number
 ---@field over number       bytes that the device lacks; 0 or less: it fits
 
 ---@class mrt.cluster.Found
 ---@field best mrt.cluster.Candidate?  the quickest that fits
 ---@field front mrt.cluster.Candidate[]  less memory, or less time, than all others have
 ---@field rivals mrt.cluster.Candidate[]  the best of other meshes, by their bounds
+---@field candidates mrt.cluster.Candidate[]  all, by their bounds
 ---@field tried integer
 ---@field run integer   of these through events
 ---@field limit number  bytes of a device
@@ -145,19 +149,25 @@ local function rivals(o, list, found, most)
   return out
 end
 
---- Seconds that a step would be quicker if links took no time, and the share of the time in
---- which a stage then waits for others.
+-- The same devices, with links that take no time.
+local function unlinked(cluster)
+  local free = {}
+  for i, level in ipairs(cluster.levels) do
+    free[i] = { name = level.name, size = level.size, bandwidth = math.huge, latency = 0 }
+  end
+  return setmetatable({ levels = free }, { __index = cluster })
+end
+
+--- Say why a candidate takes as long: `exposed`, seconds of collectives that are behind no
+--- computation; `bubble`, the share of the pipeline's time in which the busiest stage waits;
+--- `mfu`, flops of the model against those of the devices.
 ---@param o table
 ---@param c mrt.cluster.Candidate
+---@return mrt.cluster.Candidate
 function find.explain(o, c)
-  local free = {}
-  for i, level in ipairs(o.cluster.levels) do
-    free[i] = { name = level.name, size = level.size, bandwidth = 1e30, latency = 0 }
-  end
-  local without = setmetatable({ levels = free }, { __index = o.cluster })
-  local seconds, told = without:step(job_of(o, c))
-  c.exposed = math.max(0, c.seconds - seconds)
-  c.bubble = c.mesh.pipeline == 1 and 0 or 1 - told.busy / told.micros
+  local free = unlinked(o.cluster):step(job_of(o, c, true))
+  c.exposed = math.max(0, c.least - free)
+  c.bubble = c.mesh.pipeline == 1 and 0 or 1 - c.told.busy / c.told.micros
   c.mfu = o.flops / (c.seconds * o.peak)
   return c
 end
@@ -178,7 +188,7 @@ function find.search(o)
       .. "%d heads"):format(o.cluster.devices, o.batch, model.layers, model.heads))
   end
   local found = { tried = #list, run = 0, limit = o.limit, flops = o.flops, peak = o.peak,
-    all = list }
+    candidates = list }
   found.best = quickest(o, list, found)
   found.rivals = rivals(o, list, found, o.rivals)
   found.front = front(o, list, found)
