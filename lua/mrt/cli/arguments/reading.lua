@@ -159,7 +159,7 @@ function Reading:check()
   local parser, o = self.parser, self.result
   if parser.script then
     o.rest = table.move(self.words, self.at, #self.words, 1, {})
-    if #o.rest == 0 then self:fail("%s wanted", parser.script:match "^%S+") end
+    if #o.rest == 0 and not (parser.alone and parser.alone(o)) then self:fail("%s wanted", parser.script:match "^%S+") end
   end
   self:check_places()
   self:check_options()

@@ -17,6 +17,7 @@ local core = require "mrt.core"
 local device = require "mrt.device"
 local json = require "mrt.util.json"
 local format = require "mrt.util.format"
+local search = require "mrt.cli.command.plan_find"
 
 local MOST_RANKS <const> = 1 << 20
 
@@ -280,6 +281,11 @@ end
 
 local function run(options)
   local script, text = options.rest, nil
+  if options.find and options.gpt then
+    local ok, problem = pcall(search.run, options, options.gpt)
+    if not ok then problem = type(problem) == "table" and problem.message or error(problem, 0) end
+    return problem and complain("%s", problem) or 0
+  end
   options.script = script
   if script[1] == "-" and #options.cases > 1 then text = io.read "a" end
   if options.largest then return show_largest(options, script) end
@@ -349,6 +355,18 @@ return arguments.new {
     most = MOST_RANKS },
   { "--mesh LIST", "plan for one of the ranks of a mesh: tensor=8,shard=2,data=4",
     read = read_mesh },
+  { "--cluster NAME:N", "plan for N devices of a machine: dgx-h100:128, or a file that returns one; "
+    .. "mrt info --clusters lists them" },
+  { "--find", "search for the quickest mesh, micro-batches, recomputation that fit --cluster" },
+  { "--gpt LIST", "search for this decoder: layers=96,dim=12288,heads=96,vocab=51200,context=2048,"
+    .. "batch=1536", read = search.read_gpt },
+  { "--batch N", "sequences of a step over all ranks, of --find", least = 1 },
+  { "--software NAME", "whose kernels and overlap --find expects: megatron_core, megatron, fsdp" },
+  { "--precision NAME", "of --find; f8 tries it beside bf16", choices = { "bf16", "f8" } },
+  { "--tokens X", "to train on: how long it takes; with --price what it costs", least = 1 },
+  { "--deadline X", "hours: fail if --tokens take longer", least = 0 },
+  { "--price X", "dollars per device-hour", least = 0 },
+  { "--write FILE", "write what --find found as a policy, which mrt --policy takes" },
   { "--policy FILE", "lay the options that FILE returns over the script's", read = policy_case,
     many = true, as = "cases" },
   { "--shard NAME", "spread parameters over the ranks: ddp, zero1, zero2, zero3, fsdp; all: each "
@@ -366,7 +384,8 @@ return arguments.new {
     local list = {}
     for _, some in ipairs(options.cases or {}) do table.move(some, 1, #some, #list + 1, list) end
     options.cases = list
-    return clash(options)
+    return clash(options) or search.clash(options)
   end,
+  alone = function(options) return options.find and options.gpt ~= nil end,
   run = run,
 }
