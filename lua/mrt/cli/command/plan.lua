@@ -17,6 +17,7 @@ local core = require "mrt.core"
 local device = require "mrt.device"
 local json = require "mrt.util.json"
 local format = require "mrt.util.format"
+local on_cluster = require "mrt.cli.command.plan_cluster"
 local search = require "mrt.cli.command.plan_find"
 
 local MOST_RANKS <const> = 1 << 20
@@ -241,6 +242,10 @@ end
 -- What the options change before the script runs; nil and what is wrong.
 local function prepare(options)
   if options.json or options.figures then print_elsewhere() end
+  if options.cluster then
+    local problem = on_cluster.prepare(options)
+    if problem then return nil, problem end
+  end
   local mesh = options.mesh and options.mesh.given
   if mesh then options.ranks = require "mrt.mesh".read(mesh).ranks end
   if options.ranks then core.communicator.alone(0, options.ranks) end
@@ -257,7 +262,12 @@ end
 
 -- Run a script until it plans: the exit status.
 local function plan_script(chunk, name, options, ...)
-  compile.planning = function(plan) exit(show(plan, options), true) end
+  local function shown(plan, ...)
+    if not options.cluster or options.json then return show(plan, options) end
+    local problem = on_cluster.show(options, plan, ...)
+    return problem and complain("%s", problem) or 0
+  end
+  compile.planning = function(...) exit(shown(...), true) end
   if options.figures then
     local ok, problem = pcall(chunk, ...)
     if not ok then
@@ -268,7 +278,8 @@ local function plan_script(chunk, name, options, ...)
   else
     chunk(...)
   end
-  if compile.first_call then return show(compile.first_plan, options) end
+  local call = compile.first_call
+  if call then return shown(compile.first_plan, table.unpack(call, 1, call.n)) end
   return complain("%s ended without calling or planning a compiled function (mrt.compile)",
     name)
 end
@@ -355,8 +366,8 @@ return arguments.new {
     most = MOST_RANKS },
   { "--mesh LIST", "plan for one of the ranks of a mesh: tensor=8,shard=2,data=4",
     read = read_mesh },
-  { "--cluster NAME:N", "plan for N devices of a machine: dgx-h100:128, or a file that returns one; "
-    .. "mrt info --clusters lists them" },
+  { "--cluster NAME:N", "plan for N devices of a machine, dgx-h100:128, or of a file that returns "
+    .. "one: step time, and what each kind of rank takes" },
   { "--find", "search for the quickest mesh, micro-batches, recomputation that fit --cluster" },
   { "--gpt LIST", "search for this decoder: layers=96,dim=12288,heads=96,vocab=51200,context=2048,"
     .. "batch=1536", read = search.read_gpt },
