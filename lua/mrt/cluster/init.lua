@@ -239,7 +239,7 @@ function Cluster:find(o)
   return require "mrt.cluster.find".search { cluster = self, model = model_of(o.model),
     batch = size(o.batch, "batch"), software = software_of(o.software),
     precisions = o.precisions or { "bf16" }, limit = (o.memory or self.device.memory) - reserved,
-    rivals = o.rivals or 8, step = 0.01 }
+    rivals = o.rivals or 8, step = 0.05 }
 end
 
 return setmetatable(cluster, { __call = make })

@@ -246,7 +246,7 @@ local function prepare(options)
     local problem = on_cluster.prepare(options)
     if problem then return nil, problem end
   end
-  local mesh = options.mesh and options.mesh.given
+  local mesh = not options.find and options.mesh and options.mesh.given
   if mesh then options.ranks = require "mrt.mesh".read(mesh).ranks end
   if options.ranks then core.communicator.alone(0, options.ranks) end
   if options.budget then core.set_budget(options.budget) end
@@ -264,7 +264,7 @@ end
 local function plan_script(chunk, name, options, ...)
   local function shown(plan, ...)
     if not options.cluster or options.json then return show(plan, options) end
-    local problem = on_cluster.show(options, plan, ...)
+    local problem = (options.find and search.of_script or on_cluster.show)(options, plan, ...)
     return problem and complain("%s", problem) or 0
   end
   compile.planning = function(...) exit(shown(...), true) end
@@ -292,7 +292,7 @@ end
 
 local function run(options)
   local script, text = options.rest, nil
-  if options.find and options.gpt then
+  if options.find and not script[1] then
     local ok, problem = pcall(search.run, options, options.gpt)
     if not ok then problem = type(problem) == "table" and problem.message or error(problem, 0) end
     return problem and complain("%s", problem) or 0

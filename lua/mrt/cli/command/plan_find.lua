@@ -52,12 +52,37 @@ function find.clash(options)
   if options.price and not options.tokens then return "--price wants --tokens" end
 end
 
+-- Hold the best to exact plans of the script: the first that fits is the winner.
+local function confirm(found, o, cluster, script)
+  local exact = require "mrt.cluster.find.exact"
+  local c, said = exact.first(found, { cluster = o.cluster, step = script.step,
+    args = script.args, rows = script.rows, memory = cluster.device.memory })
+  o.said, found.best = said, c
+  if c then require "mrt.cluster.find".explain(found, c) end
+end
+
+--- Search for the decoder of a script's step: what is wrong, or nil.
+---@param options table
+---@param plan mrt.Plan
+---@param step mrt.Compiled
+---@param ... any  as for the call
+---@return string? problem
+function find.of_script(options, plan, step, ...)
+  local model = options.gpt or require "mrt.cluster.find.shape".of(plan)
+  if not model then return "no decoder is found in the step: --gpt layers=..,dim=.. says its shape" end
+  local args = table.pack(...)
+  local first = args[1]
+  local rows = model.rows or first and require "mrt".is_tensor(first) and first:size(1) or 1
+  model.batch = model.batch or rows * options.machine.devices
+  return find.run(options, model, { step = step, args = args, rows = rows })
+end
+
 --- Search, print and write: what is wrong, or nil.
 ---@param options table  of `mrt plan`
 ---@param model table    with `batch`
----@param exact? fun(c: mrt.cluster.Candidate): string?  plans the winner
+---@param script? {step: mrt.Compiled, args: table, rows: integer}  plans are made of
 ---@return string? problem
-function find.run(options, model, exact)
+function find.run(options, model, script)
   local cluster = require "mrt.cluster" (options.cluster)
   local batch = options.batch or model.batch
   if not batch then return "--batch wanted: sequences of a step, over all ranks" end
@@ -66,9 +91,11 @@ function find.run(options, model, exact)
     precisions = options.precision == "f8" and { "bf16", "f8" } or nil }
   local o = { cluster = options.cluster, devices = cluster.devices, tokens = options.tokens,
     price = options.price, deadline = options.deadline, tokens_of_step = batch * model.seq }
-  if found.best and exact then o.exact = exact(found.best) end
+  if found.best and script then confirm(found, o, cluster, script) end
   io.stdout:write(require "mrt.plan.report.find" (found, o), "\n")
-  if not found.best then
+  if not found.best and o.said and #o.said > 0 then
+    return ("none of the %d quickest by estimate fits when it is planned"):format(#o.said)
+  elseif not found.best then
     return ("nothing fits: the least is over by %s"):format(require "mrt.util.format".bytes(
       math.ceil(find.least_over(found))))
   end

@@ -161,7 +161,7 @@ end
 --- Say why a candidate takes as long: `exposed`, seconds of collectives that are behind no
 --- computation; `bubble`, the share of the pipeline's time in which the busiest stage waits;
 --- `mfu`, flops of the model against those of the devices.
----@param o table
+---@param o table  what is searched for, or what was found
 ---@param c mrt.cluster.Candidate
 ---@return mrt.cluster.Candidate
 function find.explain(o, c)
@@ -188,7 +188,7 @@ function find.search(o)
       .. "%d heads"):format(o.cluster.devices, o.batch, model.layers, model.heads))
   end
   local found = { tried = #list, run = 0, limit = o.limit, flops = o.flops, peak = o.peak,
-    candidates = list }
+    candidates = list, cluster = o.cluster, model = o.model, software = o.software }
   found.best = quickest(o, list, found)
   found.rivals = rivals(o, list, found, o.rivals)
   found.front = front(o, list, found)

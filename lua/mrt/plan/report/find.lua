@@ -58,7 +58,7 @@ end
 --- The report.
 ---@param found mrt.cluster.Found
 ---@param o {cluster: string, devices: integer, tokens: number?, price: number?,
----  tokens_of_step: number, exact: string?}
+---  tokens_of_step: number, said: table[]?}
 ---@return string
 return function(found, o)
   local best = found.best
@@ -69,10 +69,17 @@ return function(found, o)
     lines[#lines + 1] = "\nthe quickest that fits\n" .. head()
     lines[#lines + 1] = line(best)
     add_cost(lines, found, o)
-    if o.exact then lines[#lines + 1] = o.exact end
+    if best.exact then
+      lines[#lines + 1] = ("its plan, of the stage that takes most by estimate: %s, exactly")
+        :format(format.bytes(best.exact))
+    end
+  end
+  for _, one in ipairs(o.said or {}) do
+    lines[#lines + 1] = ("quicker by estimate, but %s\n%s"):format(one.problem
+      and "not planned: " .. one.problem or reason(one.candidate), line(one.candidate))
   end
   if #found.front > 0 then
-    lines[#lines + 1] = "\nthe front of memory against time\n" .. head()
+    lines[#lines + 1] = "\nthe front of memory against time: each 5 % quicker than what takes less\n" .. head()
     for _, c in ipairs(found.front) do lines[#lines + 1] = line(c) end
   end
   if #found.rivals > 0 then

@@ -1,0 +1,68 @@
+--- exact.lua -- plans of candidates, to the byte, of a script's own step
+---
+--- The policy that would be written is laid over the step, and the stage that takes most by
+--- estimate is planned; other ranks need not be there.
+---
+--- SPDX-License-Identifier: MIT
+
+local mrt = require "mrt"
+local policy_file = require "mrt.cluster.find.policy_file"
+
+local exact = {}
+
+local MOST <const>, SECONDS <const> = 4, 30 -- candidates, and until when another is begun
+
+-- The arguments of the call with other rows, all zeros: plans depend on their types alone.
+local function resized(args, from, to)
+  local out = { n = args.n }
+  for i = 1, args.n do
+    local x = args[i]
+    out[i] = x
+    if mrt.is_tensor(x) and x:dim() > 0 and x:size(1) == from then
+      local size = x:size()
+      size[1] = to
+      out[i] = mrt.zeros(size, { dtype = x.dtype })
+    end
+  end
+  return out
+end
+
+local function plan_of(c, o)
+  local given = assert(load(policy_file.text(c, o.cluster), "=policy", "t"))()
+  local ranks = c.mesh.tensor * c.mesh.context * c.mesh.data * c.mesh.pipeline
+  local rank = (c.memory.stage - 1) * (ranks // c.mesh.pipeline)
+  local comm <close> = setmetatable({ mrt.communicator.supposed(ranks, rank) },
+    { __close = function(own) own[1]:close() end })
+  given.mesh = given.mesh or { data = 1 }
+  given.mesh.comm = comm[1]
+  local args = resized(o.args, o.rows, c.rows * c.micros)
+  return o.step:with(given):plan(table.unpack(args, 1, args.n))
+end
+
+--- Plan the quickest candidates in turn until one fits: it, and what to say of those before.
+---@param found mrt.cluster.Found
+---@param o {cluster: string, step: mrt.Compiled, args: table, rows: integer, memory: number}
+---@return mrt.cluster.Candidate?
+---@return string[] said
+function exact.first(found, o)
+  local list, said, start = {}, {}, os.clock()
+  for _, c in ipairs(found.candidates) do
+    if c.seconds and c.over <= 0 then list[#list + 1] = c end
+  end
+  table.sort(list, function(a, b) return a.seconds < b.seconds end)
+  for i = 1, math.min(MOST, #list) do
+    if os.clock() - start > SECONDS then break end
+    local c = list[i]
+    local ok, plan = pcall(plan_of, c, o)
+    if ok then
+      c.exact = plan.peak
+      c.over = plan:needs() - o.memory
+      if c.over <= 0 then return c, said end
+    end
+    said[#said + 1] = { candidate = c, problem = not ok
+      and (type(plan) == "table" and plan.message or tostring(plan)) or nil }
+  end
+  return nil, said
+end
+
+return exact
