@@ -58,7 +58,9 @@ local function confirm(found, o, cluster, script)
   local c, said = exact.first(found, { cluster = o.cluster, step = script.step,
     args = script.args, rows = script.rows, memory = cluster.device.memory })
   o.said, found.best = said, c
-  if c then require "mrt.cluster.find".explain(found, c) end
+  if c then said[#said + 1] = { candidate = c } end
+  for _, one in ipairs(said) do require "mrt.cluster.find".explain(found, one.candidate) end
+  if c then said[#said] = nil end
 end
 
 --- Search for the decoder of a script's step: what is wrong, or nil.

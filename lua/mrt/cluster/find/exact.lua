@@ -10,7 +10,8 @@ local policy_file = require "mrt.cluster.find.policy_file"
 
 local exact = {}
 
-local MOST <const>, SECONDS <const> = 4, 30 -- candidates, and until when another is begun
+-- So many candidates at most; another is begun before so many seconds of the processor.
+local MOST <const>, SECONDS <const> = 6, 40
 
 -- The arguments of the call with other rows, all zeros: plans depend on their types alone.
 local function resized(args, from, to)
@@ -39,28 +40,30 @@ local function plan_of(c, o)
   return o.step:with(given):plan(table.unpack(args, 1, args.n))
 end
 
+-- What the estimate is to be multiplied with, for those of a kind: as a plan has shown.
+local function kind_of(c) return c.recompute .. (c.chunks > 1 and "+" or "") end
+
 --- Plan the quickest candidates in turn until one fits: it, and what to say of those before.
+--- One that does not fit says how far off estimates of its kind are; who would not fit by that
+--- is passed over.
 ---@param found mrt.cluster.Found
 ---@param o {cluster: string, step: mrt.Compiled, args: table, rows: integer, memory: number}
 ---@return mrt.cluster.Candidate?
 ---@return string[] said
 function exact.first(found, o)
-  local list, said, start = {}, {}, os.clock()
+  local said, off = {}, {}
   for _, c in ipairs(found.candidates) do
-    if c.seconds and c.over <= 0 then list[#list + 1] = c end
-  end
-  table.sort(list, function(a, b) return a.seconds < b.seconds end)
-  for i = 1, math.min(MOST, #list) do
-    if os.clock() - start > SECONDS then break end
-    local c = list[i]
-    local ok, plan = pcall(plan_of, c, o)
-    if ok then
-      c.exact = plan.peak
-      c.over = plan:needs() - o.memory
-      if c.over <= 0 then return c, said end
+    if #said == MOST or os.clock() > SECONDS then break end
+    if c.over <= 0 and c.memory.peak * (off[kind_of(c)] or 1) <= o.memory then
+      local ok, plan = pcall(plan_of, c, o)
+      if ok then
+        c.exact, c.over = plan.peak, plan:needs() - o.memory
+        if c.over <= 0 then return c, said end
+        off[kind_of(c)] = plan:needs() / c.memory.peak
+      end
+      said[#said + 1] = { candidate = c, problem = not ok
+        and (type(plan) == "table" and plan.message or tostring(plan)) or nil }
     end
-    said[#said + 1] = { candidate = c, problem = not ok
-      and (type(plan) == "table" and plan.message or tostring(plan)) or nil }
   end
   return nil, said
 end

@@ -165,6 +165,7 @@ end
 ---@param c mrt.cluster.Candidate
 ---@return mrt.cluster.Candidate
 function find.explain(o, c)
+  if not c.seconds then run_through(o, c, o) end
   local free = unlinked(o.cluster):step(job_of(o, c, true))
   c.exposed = math.max(0, c.least - free)
   c.bubble = c.mesh.pipeline == 1 and 0 or 1 - c.told.busy / c.told.micros
@@ -189,6 +190,7 @@ function find.search(o)
   end
   local found = { tried = #list, run = 0, limit = o.limit, flops = o.flops, peak = o.peak,
     candidates = list, cluster = o.cluster, model = o.model, software = o.software }
+  o.run = 0
   found.best = quickest(o, list, found)
   found.rivals = rivals(o, list, found, o.rivals)
   found.front = front(o, list, found)

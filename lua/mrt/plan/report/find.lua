@@ -15,7 +15,7 @@ local function how(c)
   return table.concat(words, ", ")
 end
 
-local LINE <const> = "%6s %7s %8s %5s  %-42s %9s %10s %6s %7s %9s %8s"
+local LINE <const> = "%6s %7s %8s %5s  %-52s %9s %10s %6s %7s %9s %8s"
 
 local function head()
   return (LINE):format("tensor", "context", "pipeline", "data", "micro-batches x sequences, ...",
