@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local format = require "mrt.util.format"
 
 local find = {}
 
@@ -29,12 +30,31 @@ function find.read_gpt(word)
   return model
 end
 
--- The cheapest in time: all ranks are paid for, so the quickest of this many; is it in time?
-local function in_time(found, o)
-  if not o.deadline then return true end
-  local hours = o.tokens / o.tokens_of_step * found.best.seconds / 3600
-  if hours <= o.deadline then return true end
-  return false, ("%.1f hours is the quickest, the deadline is %.4g"):format(hours, o.deadline)
+local HOUR <const> = 3600
+
+-- Hours until all tokens are seen; nil: nothing fits.
+local function hours_of(found, o)
+  return found.best and o.tokens / o.tokens_of_step * found.best.seconds / HOUR
+end
+
+-- Half as many devices, and half of these: as long as it fits and is in time.  More devices
+-- are quicker and, since some of their time is communication, cost more; the last of the list
+-- is the cheapest in time.
+local function cheaper(options, first, o, search)
+  local list = { { found = first, name = options.cluster, devices = o.devices } }
+  local machine, devices = options.cluster:gsub(":%d+$", ""), o.devices
+  while devices % 2 == 0 and hours_of(list[#list].found, o) do
+    devices = devices // 2
+    local name = ("%s:%d"):format(machine, devices)
+    local ok, found = pcall(search, name)
+    local hours = ok and hours_of(found, o)
+    if not hours or hours > o.deadline then break end
+    list[#list + 1] = { found = found, name = name, devices = devices }
+  end
+  table.sort(list, function(a, b)
+    return a.found.best.seconds * a.devices < b.found.best.seconds * b.devices
+  end)
+  return list
 end
 
 --- What is wrong with options together.
@@ -79,35 +99,55 @@ function find.of_script(options, plan, step, ...)
   return find.run(options, model, { step = step, args = args, rows = rows })
 end
 
+-- Of the cluster of this name.
+local function searcher(options, model, batch, rivals)
+  return function(name)
+    return require "mrt.cluster" (name):find { model = model, batch = batch,
+      software = options.software, rivals = rivals,
+      precisions = options.precision == "f8" and { "bf16", "f8" } or nil }
+  end
+end
+
+-- What is wrong with what was found.
+local function problem_of(found, o)
+  if found.best then
+    local hours = o.deadline and hours_of(found, o)
+    return hours and hours > o.deadline
+      and ("%.1f hours is the quickest, the deadline is %.4g"):format(hours, o.deadline) or nil
+  elseif o.said and #o.said > 0 then
+    return ("none of the %d quickest by estimate fits when it is planned"):format(#o.said)
+  end
+  return ("nothing fits: the least is over by %s"):format(format.bytes(
+    math.ceil(find.least_over(found))))
+end
+
 --- Search, print and write: what is wrong, or nil.
 ---@param options table  of `mrt plan`
 ---@param model table    with `batch`
 ---@param script? {step: mrt.Compiled, args: table, rows: integer}  plans are made of
 ---@return string? problem
 function find.run(options, model, script)
-  local cluster = require "mrt.cluster" (options.cluster)
   local batch = options.batch or model.batch
   if not batch then return "--batch wanted: sequences of a step, over all ranks" end
   model.batch = nil
-  local found = cluster:find { model = model, batch = batch, software = options.software,
-    precisions = options.precision == "f8" and { "bf16", "f8" } or nil }
+  local cluster = require "mrt.cluster" (options.cluster)
+  local found = searcher(options, model, batch)(options.cluster)
   local o = { cluster = options.cluster, devices = cluster.devices, tokens = options.tokens,
     price = options.price, deadline = options.deadline, tokens_of_step = batch * model.seq }
+  if o.deadline and found.best and not problem_of(found, o) then
+    o.sizes = cheaper(options, found, o, searcher(options, model, batch, 0))
+    local least = o.sizes[1]
+    found, o.cluster, o.devices = least.found, least.name, least.devices
+  end
   if found.best and script then confirm(found, o, cluster, script) end
   io.stdout:write(require "mrt.plan.report.find" (found, o), "\n")
-  if not found.best and o.said and #o.said > 0 then
-    return ("none of the %d quickest by estimate fits when it is planned"):format(#o.said)
-  elseif not found.best then
-    return ("nothing fits: the least is over by %s"):format(require "mrt.util.format".bytes(
-      math.ceil(find.least_over(found))))
-  end
-  if options.write then
-    local text = require "mrt.cluster.find.policy_file".text(found.best, options.cluster)
+  local problem = problem_of(found, o)
+  if not problem and options.write then
+    local text = require "mrt.cluster.find.policy_file".text(found.best, o.cluster)
     local ok, message = core.write_file(options.write, text)
-    if not ok then return message end
+    problem = not ok and message or nil
   end
-  local ok, problem = in_time(found, o)
-  return not ok and problem or nil
+  return problem
 end
 
 --- Bytes that the candidate with the least memory lacks.

@@ -43,22 +43,27 @@ local function reason(c, best)
     format.time(list[1][2]))
 end
 
-local function add_cost(lines, found, o)
+local function cost(found, o, devices)
+  local steps = o.tokens / o.tokens_of_step
+  local hours = steps * found.best.seconds / HOUR
+  local text = ("%s tokens are %s steps, %.1f hours on %d devices"):format(format.rate(o.tokens),
+    format.count(math.ceil(steps)), hours, devices)
+  if not o.price then return text end
+  return ("%s: %s dollars"):format(text, format.count(math.ceil(hours * devices * o.price)))
+end
+
+-- What it costs, on fewer devices too where there is a deadline: the cheapest first.
+local function add_costs(lines, found, o)
   if not o.tokens then return end
-  local all = o.tokens / o.tokens_of_step
-  local hours = all * found.best.seconds / HOUR
-  lines[#lines + 1] = ("%s tokens are %s steps, %.1f hours"):format(format.rate(o.tokens),
-    format.count(math.ceil(all)), hours)
-  if o.price then
-    lines[#lines] = lines[#lines] .. ("; %s dollars"):format(format.count(math.ceil(hours
-      * o.devices * o.price)))
+  for _, one in ipairs(o.sizes or { { found = found, devices = o.devices } }) do
+    lines[#lines + 1] = cost(one.found, o, one.devices)
   end
 end
 
 --- The report.
 ---@param found mrt.cluster.Found
 ---@param o {cluster: string, devices: integer, tokens: number?, price: number?,
----  tokens_of_step: number, said: table[]?}
+---  tokens_of_step: number, said: table[]?, sizes: table[]?}
 ---@return string
 return function(found, o)
   local best = found.best
@@ -68,7 +73,7 @@ return function(found, o)
   if best then
     lines[#lines + 1] = "\nthe quickest that fits\n" .. head()
     lines[#lines + 1] = line(best)
-    add_cost(lines, found, o)
+    add_costs(lines, found, o)
     if best.exact then
       lines[#lines + 1] = ("its plan, of the stage that takes most by estimate: %s, exactly")
         :format(format.bytes(best.exact))
