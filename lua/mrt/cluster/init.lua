@@ -231,15 +231,16 @@ end
 ---
 --- Raises: a batch or a model that no mesh divides.
 ---@param o {model: table, batch: integer, software: string|table|nil, precisions: string[]?,
----  memory: number?, rivals: integer?}  batch: sequences of a step, over all ranks; memory:
----  bytes of a device; rivals: so many other meshes
+---  memory: number?, rivals: integer?, own: boolean?}  batch: sequences of a step, over all
+---  ranks; memory: bytes of a device; rivals: so many other meshes; own: memory as mrt's plans have it, which
+---  gather weights in f32, and at most two chunks a stage
 ---@return mrt.cluster.Found
 function Cluster:find(o)
   local reserved = require "mrt.cluster.find.memory".reserved
   return require "mrt.cluster.find".search { cluster = self, model = model_of(o.model),
     batch = size(o.batch, "batch"), software = software_of(o.software),
     precisions = o.precisions or { "bf16" }, limit = (o.memory or self.device.memory) - reserved,
-    rivals = o.rivals or 8, step = 0.05 }
+    rivals = o.rivals or 8, own = o.own, step = 0.05 }
 end
 
 return setmetatable(cluster, { __call = make })

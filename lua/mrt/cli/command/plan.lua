@@ -242,11 +242,9 @@ end
 -- What the options change before the script runs; nil and what is wrong.
 local function prepare(options)
   if options.json or options.figures then print_elsewhere() end
-  if options.cluster then
-    local problem = on_cluster.prepare(options)
-    if problem then return nil, problem end
-  end
-  local mesh = not options.find and options.mesh and options.mesh.given
+  local wrong = options.cluster and on_cluster.prepare(options)
+  if wrong then return nil, wrong end
+  local mesh = on_cluster.mesh(options)
   if mesh then options.ranks = require "mrt.mesh".read(mesh).ranks end
   if options.ranks then core.communicator.alone(0, options.ranks) end
   if options.budget then core.set_budget(options.budget) end
@@ -290,13 +288,16 @@ local function load_script(name, text)
   return loadfile(name ~= "-" and name or nil)
 end
 
+-- Without a script, for the decoder that --gpt describes: the exit status.
+local function search_alone(options)
+  local ok, problem = pcall(search.run, options, options.gpt)
+  if not ok then problem = type(problem) == "table" and problem.message or error(problem, 0) end
+  return problem and complain("%s", problem) or 0
+end
+
 local function run(options)
   local script, text = options.rest, nil
-  if options.find and not script[1] then
-    local ok, problem = pcall(search.run, options, options.gpt)
-    if not ok then problem = type(problem) == "table" and problem.message or error(problem, 0) end
-    return problem and complain("%s", problem) or 0
-  end
+  if options.find and not script[1] then return search_alone(options) end
   options.script = script
   if script[1] == "-" and #options.cases > 1 then text = io.read "a" end
   if options.largest then return show_largest(options, script) end

@@ -24,6 +24,13 @@ function on_cluster.prepare(options)
   device.use(require "mrt.cluster.profile" (cluster))
 end
 
+--- The mesh that is laid over the script; a search lays none.
+---@param options table
+---@return mrt.MeshOptions?
+function on_cluster.mesh(options)
+  return not options.find and options.mesh and options.mesh.given or nil
+end
+
 --- Print the step and each kind of rank: what is wrong, or nil.
 ---@param options table
 ---@param plan mrt.Plan

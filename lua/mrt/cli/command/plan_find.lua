@@ -46,7 +46,7 @@ local function cheaper(options, first, o, search)
   while devices % 2 == 0 and hours_of(list[#list].found, o) do
     devices = devices // 2
     local name = ("%s:%d"):format(machine, devices)
-    local ok, found = pcall(search, name)
+    local ok, found = pcall(search, name, 0)
     local hours = ok and hours_of(found, o)
     if not hours or hours > o.deadline then break end
     list[#list + 1] = { found = found, name = name, devices = devices }
@@ -91,7 +91,7 @@ end
 ---@return string? problem
 function find.of_script(options, plan, step, ...)
   local model = options.gpt or require "mrt.cluster.find.shape".of(plan)
-  if not model then return "no decoder is found in the step: --gpt layers=..,dim=.. says its shape" end
+  if not model then return "no decoder is found in the step: --gpt LIST says its shape" end
   local args = table.pack(...)
   local first = args[1]
   local rows = model.rows or first and require "mrt".is_tensor(first) and first:size(1) or 1
@@ -100,10 +100,10 @@ function find.of_script(options, plan, step, ...)
 end
 
 -- Of the cluster of this name.
-local function searcher(options, model, batch, rivals)
-  return function(name)
+local function searcher(options, model, batch, script)
+  return function(name, rivals)
     return require "mrt.cluster" (name):find { model = model, batch = batch,
-      software = options.software, rivals = rivals,
+      software = options.software, rivals = rivals, own = script ~= nil,
       precisions = options.precision == "f8" and { "bf16", "f8" } or nil }
   end
 end
@@ -131,11 +131,12 @@ function find.run(options, model, script)
   if not batch then return "--batch wanted: sequences of a step, over all ranks" end
   model.batch = nil
   local cluster = require "mrt.cluster" (options.cluster)
-  local found = searcher(options, model, batch)(options.cluster)
+  local search = searcher(options, model, batch, script)
+  local found = search(options.cluster)
   local o = { cluster = options.cluster, devices = cluster.devices, tokens = options.tokens,
     price = options.price, deadline = options.deadline, tokens_of_step = batch * model.seq }
   if o.deadline and found.best and not problem_of(found, o) then
-    o.sizes = cheaper(options, found, o, searcher(options, model, batch, 0))
+    o.sizes = cheaper(options, found, o, search)
     local least = o.sizes[1]
     found, o.cluster, o.devices = least.found, least.name, least.devices
   end

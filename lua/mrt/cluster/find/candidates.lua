@@ -28,8 +28,9 @@ local function meshes(cluster, model, batch)
   local list, N = {}, cluster.devices
   for _, t in ipairs(divisors(N, cluster.levels[1].size or 8)) do
     for _, c in ipairs(fits_tensor(model, t) and divisors(N // t, 64) or {}) do
-      for _, p in ipairs(fits_context(model, t, c) and divisors(N // (t * c), model.layers) or {}) do
-        local data = N // (t * c * p)
+      local rest = N // (t * c)
+      for _, p in ipairs(fits_context(model, t, c) and divisors(rest, model.layers) or {}) do
+        local data = rest // p
         if batch % data == 0 then
           list[#list + 1] = { tensor = t, context = c, pipeline = p, data = data }
         end
@@ -40,10 +41,10 @@ local function meshes(cluster, model, batch)
 end
 
 -- Chunks of layers a stage may have in turn.
-local function chunks_of(model, mesh, micros)
+local function chunks_of(model, mesh, micros, most)
   local P = mesh.pipeline
   if P == 1 or micros % P ~= 0 or model.layers % P ~= 0 then return { 1 } end
-  return divisors(model.layers // P, MOST_CHUNKS)
+  return divisors(model.layers // P, most)
 end
 
 local function zeros_of(mesh)
@@ -57,7 +58,7 @@ local function recomputed(software)
 end
 
 local function add(list, o, mesh, micro, micros)
-  for _, chunks in ipairs(chunks_of(o.model, mesh, micros)) do
+  for _, chunks in ipairs(chunks_of(o.model, mesh, micros, o.own and 2 or MOST_CHUNKS)) do
     for _, zero in ipairs(zeros_of(mesh)) do
       for _, recompute in ipairs(recomputed(o.software)) do
         for _, precision in ipairs(o.precisions) do
@@ -71,7 +72,7 @@ end
 
 --- All that are tried; none where nothing divides.
 ---@param o {cluster: mrt.Cluster, model: mrt.cluster.Model, batch: integer, software: table,
----  precisions: string[]}
+---  precisions: string[], own: boolean?}
 ---@return table[]
 function candidates.of(o)
   local list = {}

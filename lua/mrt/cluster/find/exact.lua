@@ -43,6 +43,13 @@ end
 -- What the estimate is to be multiplied with, for those of a kind: as a plan has shown.
 local function kind_of(c) return c.recompute .. (c.chunks > 1 and "+" or "") end
 
+-- Plan it: what is wrong, or nil and what it takes is known.
+local function try(c, o)
+  local ok, plan = pcall(plan_of, c, o)
+  if not ok then return type(plan) == "table" and plan.message or tostring(plan) end
+  c.exact, c.over = plan.peak, plan:needs() - o.memory
+end
+
 --- Plan the quickest candidates in turn until one fits: it, and what to say of those before.
 --- One that does not fit says how far off estimates of its kind are; who would not fit by that
 --- is passed over.
@@ -55,14 +62,10 @@ function exact.first(found, o)
   for _, c in ipairs(found.candidates) do
     if #said == MOST or os.clock() > SECONDS then break end
     if c.over <= 0 and c.memory.peak * (off[kind_of(c)] or 1) <= o.memory then
-      local ok, plan = pcall(plan_of, c, o)
-      if ok then
-        c.exact, c.over = plan.peak, plan:needs() - o.memory
-        if c.over <= 0 then return c, said end
-        off[kind_of(c)] = plan:needs() / c.memory.peak
-      end
-      said[#said + 1] = { candidate = c, problem = not ok
-        and (type(plan) == "table" and plan.message or tostring(plan)) or nil }
+      local problem = try(c, o)
+      if c.over <= 0 and not problem then return c, said end
+      if not problem then off[kind_of(c)] = (c.over + o.memory) / c.memory.peak end
+      said[#said + 1] = { candidate = c, problem = problem }
     end
   end
   return nil, said

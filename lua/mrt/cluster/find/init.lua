@@ -66,7 +66,7 @@ local function measure(o, list)
       c.least = seconds
       local job = job_of(o, c)
       job.cluster = o.cluster
-      c.memory = memory.of(job, told.stages)
+      c.memory = memory.of(job, told.stages, o.own)
       c.over = c.memory.peak - o.limit
       out[#out + 1] = c
     elseif type(seconds) ~= "table" then

@@ -11,7 +11,8 @@ local estimate = require "mrt.estimate"
 
 local memory = {}
 
-local WEIGHT <const>, GRADIENT <const>, STATE <const> = 2, 4, 12
+-- Bytes of a parameter; mrt gathers weights as they are stored, in f32.
+local WEIGHT <const>, OWN <const>, GRADIENT <const>, STATE <const> = 2, 4, 4, 12
 
 --- What a device keeps for its context and libraries, which no plan has.
 memory.reserved = 2 ^ 30
@@ -61,19 +62,21 @@ end
 --- What the stage that takes most takes.
 ---@param job mrt.cluster.Job
 ---@param stages {parameters: integer, layers: integer}[]
+---@param own? boolean  as mrt's plans have it
 ---@return mrt.cluster.Memory
-function memory.of(job, stages)
+function memory.of(job, stages, own)
+  local weight = own and OWN or WEIGHT
   local share = job.mesh.data * job.mesh.context
   local cut = function(from) return job.zero >= from and share or 1 end
   local kept, whole = boundary(job, layer(job, job.recompute)), layer(job, "none")
   local most
   for s, stage in ipairs(stages) do
     local n = stage.parameters
-    local m = { weights = n * WEIGHT / cut(3), gradients = n * GRADIENT / cut(2),
+    local m = { weights = n * weight / cut(3), gradients = n * GRADIENT / cut(2),
       state = n * STATE / cut(1), stage = s, buffers = 0,
       activations = activations(job, s, stage.layers, kept, whole) }
     if job.zero >= 2 then -- units that are gathered, and scattered, two at a time
-      m.buffers = 2 * (WEIGHT + GRADIENT) * n / (stage.layers + 1)
+      m.buffers = 2 * (weight + GRADIENT) * n / (stage.layers + 1)
     end
     m.peak = m.weights + m.gradients + m.state + m.activations + m.buffers
     if not most or m.peak > most.peak then most = m end

@@ -59,13 +59,14 @@ function shape.of(plan)
   local count, list = sizes_of(values)
   m.hidden = m.heads * m.width
   local together, own = m.hidden + 2 * m.kv_heads * m.width, nil -- queries, keys, values in one
-  for _, n in ipairs(list) do
+  local function look(n)
     if n > m.hidden and n ~= together and count[n] >= 2 * m.layers then
       m.ffn, own = n, count[n]
     elseif count[n] <= 2 and n ~= m.seq and (not m.vocab or n > m.vocab) then
       m.vocab = n
     end
   end
+  for _, n in ipairs(list) do look(n) end
   if not m.ffn or not m.vocab or not count[m.hidden] then return nil end
   m.gated, m.width = own >= 3 * m.layers, nil
   return m

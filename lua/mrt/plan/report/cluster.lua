@@ -40,10 +40,11 @@ local function bytes_of(plan)
       buffers, v.role = buffers + v.bytes, "wired"
     end
   end
-  local sums = roles.sums(values, plan.peak_step)
-  local out = { weights = (sums.weight or 0) + (sums.constant or 0) + (sums.buffer or 0),
-    gradients = (sums.gradient or 0) + (sums.accumulator or 0), state = sums.optimizer or 0,
-    buffers = buffers + (sums.gathered or 0), peak = plan.peak }
+  local sums = setmetatable(roles.sums(values, plan.peak_step),
+    { __index = function() return 0 end })
+  local out = { weights = sums.weight + sums.constant + sums.buffer,
+    gradients = sums.gradient + sums.accumulator, state = sums.optimizer,
+    buffers = buffers + sums.gathered, peak = plan.peak }
   out.activations = plan.peak - out.weights - out.gradients - out.state - out.buffers
   return out
 end

@@ -84,7 +84,8 @@ return function(found, o)
       and "not planned: " .. one.problem or reason(one.candidate), line(one.candidate))
   end
   if #found.front > 0 then
-    lines[#lines + 1] = "\nthe front of memory against time: each 5 % quicker than what takes less\n" .. head()
+    lines[#lines + 1] = "\nthe front of memory against time: each 5 % quicker than what takes less\n"
+      .. head()
     for _, c in ipairs(found.front) do lines[#lines + 1] = line(c) end
   end
   if #found.rivals > 0 then
