@@ -58,7 +58,7 @@ local function recomputed(software)
 end
 
 local function add(list, o, mesh, micro, micros)
-  for _, chunks in ipairs(chunks_of(o.model, mesh, micros, o.own and 2 or MOST_CHUNKS)) do
+  for _, chunks in ipairs(chunks_of(o.model, mesh, micros, o.own and 1 or MOST_CHUNKS)) do
     for _, zero in ipairs(zeros_of(mesh)) do
       for _, recompute in ipairs(recomputed(o.software)) do
         for _, precision in ipairs(o.precisions) do

@@ -36,7 +36,7 @@ end
 function policy_file.text(c, cluster)
   local lines = {
     ("-- For %s: %.4g s a step, by prediction.  Each rank is called with %d rows"):format(cluster,
-      c.seconds, c.rows * c.micros),
+      c.seconds or c.least, c.rows * c.micros),
     "-- (ranks of tensor, context and pipeline with the same).",
     'local policy = require "mrt".policy',
     "return {",
