@@ -232,8 +232,8 @@ end
 --- Raises: a batch or a model that no mesh divides.
 ---@param o {model: table, batch: integer, software: string|table|nil, precisions: string[]?,
 ---  memory: number?, rivals: integer?, own: boolean?}  batch: sequences of a step, over all
----  ranks; memory: bytes of a device; rivals: so many other meshes; own: memory as mrt's plans have it, which
----  gather weights in f32, and one chunk a stage
+---  ranks; memory: bytes of a device; rivals: so many other meshes; own: memory as mrt's
+---  plans have it, which gather weights in f32, and one chunk a stage
 ---@return mrt.cluster.Found
 function Cluster:find(o)
   local reserved = require "mrt.cluster.find.memory".reserved

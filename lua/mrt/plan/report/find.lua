@@ -84,7 +84,7 @@ return function(found, o)
       and "not planned: " .. one.problem or reason(one.candidate), line(one.candidate))
   end
   if #found.front > 0 then
-    lines[#lines + 1] = "\nthe front of memory against time: each 5 % quicker than what takes less\n"
+    lines[#lines + 1] = "\nthe front of memory against time, in steps of 5 %\n"
       .. head()
     for _, c in ipairs(found.front) do lines[#lines + 1] = line(c) end
   end
