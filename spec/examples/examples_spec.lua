@@ -394,6 +394,19 @@ describe("examples/pipeline.lua", function()
   end)
 end)
 
+describe("examples/cluster.lua", function()
+  it("finds a mesh no slower than the published one, and writes it", function()
+    local path = os.tmpname()
+    local code, out = example("cluster.lua --cluster dgx-a100:64 --layers 8 --dim 512 --heads 8 "
+      .. "--context 256 --vocab 1024 --batch 128 --write " .. path)
+    assert.equal(0, code, out)
+    assert.matches("the quickest that fits", out)
+    assert.is_true(tonumber(out:match "as published, [^\n]*, ([%d.]+) of what was found") >= 1)
+    assert.is_truthy(require "mrt.policy.script".load(path).mesh)
+    os.remove(path)
+  end)
+end)
+
 describe("examples/memory_schemes.lua", function()
   it("counts the bytes of the published ResNets' forward passes", function()
     local code, out = example "memory_schemes.lua --forward"

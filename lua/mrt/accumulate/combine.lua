@@ -292,6 +292,13 @@ function Combined:steps()
   return out
 end
 
+--- Each plan, and how often it runs in a step.
+function Combined:parts()
+  local out, runs = {}, runs_of(self.entry)
+  for i, plan in ipairs(self.plans) do out[i] = { plan = plan, runs = runs[i] } end
+  return out
+end
+
 function Combined:values()
   return (merge_values(self.entry, self.shown))
 end

@@ -197,10 +197,11 @@ end
 --- Raises: a mesh that does not divide the devices or the model, an option that makes no sense.
 ---@param job {model: table, mesh: table?, rows: integer?, micros: integer?, chunks: integer?,
 ---  zero: integer?, recompute: string?, recomputed: integer?, software: string|table|nil,
----  order: function?}
+---  order: function?, bound: boolean?}
 ---  mesh: tensor, pipeline, context, data; rows: sequences of a micro-batch; chunks: of
 ---  layers that a stage has in turn; recompute: "none", "selective", "half", "full"; recomputed:
----  layers it is done for; order: a schedule (orders.lua)
+---  layers it is done for; order: a schedule (orders.lua); bound: no schedule is run through,
+---  and no such step is quicker
 ---@return number seconds
 ---@return table told
 function Cluster:step(job)
@@ -217,8 +218,29 @@ function Cluster:step(job)
   return require "mrt.cluster.step".predict { cluster = self, model = model_of(job.model),
     mesh = mesh, rows = size(job.rows, "rows", 1), micros = size(job.micros, "micros", 1),
     chunks = size(job.chunks, "chunks", 1), zero = job.zero or 0, order = job.order,
-    recompute = job.recompute or "none", recomputed = job.recomputed,
+    recompute = job.recompute or "none", recomputed = job.recomputed, bound = job.bound,
     software = software_of(job.software) }
+end
+
+--- Search for the mesh on which a decoder trains quickest: sizes of tensor, context, pipeline
+--- and data, micro-batches, ZeRO's stage, chunks, recomputation, precision.  Nothing that was
+--- tried is quicker by this model; memory is estimated.
+---
+---     mrt.cluster "dgx-a100:64":find { batch = 64,
+---       model = { layers = 8, hidden = 1024, heads = 16, vocab = 51200, seq = 1024 } }.best.mesh
+---
+--- Raises: a batch or a model that no mesh divides.
+---@param o {model: table, batch: integer, software: string|table|nil, precisions: string[]?,
+---  memory: number?, rivals: integer?, own: boolean?}  batch: sequences of a step, over all
+---  ranks; memory: bytes of a device; rivals: so many other meshes; own: memory as mrt's
+---  plans have it, which gather weights in f32, and one chunk a stage
+---@return mrt.cluster.Found
+function Cluster:find(o)
+  local reserved = require "mrt.cluster.find.memory".reserved
+  return require "mrt.cluster.find".search { cluster = self, model = model_of(o.model),
+    batch = size(o.batch, "batch"), software = software_of(o.software),
+    precisions = o.precisions or { "bf16" }, limit = (o.memory or self.device.memory) - reserved,
+    rivals = o.rivals or 8, own = o.own, step = 0.05 }
 end
 
 return setmetatable(cluster, { __call = make })

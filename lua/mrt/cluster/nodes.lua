@@ -34,7 +34,10 @@ local nodes = {}
 ---@field flops number
 ---@field bytes number
 ---@field collective? string
----@field group? string  an axis of the mesh, or all
+---@field group? string|table  an axis of the mesh, or all; or size and stride
+---@field ratio? number  of a collective: bytes of the larger of what it reads and writes, over
+---  those of the other
+---@field vector? boolean  of a collective: it reads one dimension
 
 ---@class mrt.cluster.Model
 ---@field layers integer
@@ -123,11 +126,13 @@ end
 
 -- What ranks do together, of the larger of what goes in and comes out.
 local function collective(step, reads, writes)
-  local bytes = 0
-  for _, v in ipairs(reads) do bytes = math.max(bytes, bytes_of(v)) end
-  for _, v in ipairs(writes) do bytes = math.max(bytes, bytes_of(v)) end
+  local into, out = 0, 0
+  for _, v in ipairs(reads) do into = math.max(into, bytes_of(v)) end
+  for _, v in ipairs(writes) do out = math.max(out, bytes_of(v)) end
+  local bytes, least = math.max(into, out), math.min(into, out)
   return { kind = "collective", collective = step.op, group = "all",
-    phase = step.backward and "backward" or "forward", bytes = bytes, flops = 0 }
+    phase = step.backward and "backward" or "forward", bytes = bytes, flops = 0,
+    ratio = least > 0 and bytes / least or 1, vector = #dims(reads[1].type) == 1 }
 end
 
 local function node(step, reads, writes, eager)
@@ -170,8 +175,9 @@ function nodes.of_plan(plan, eager)
   for i, step in ipairs(steps) do
     local reads, writes = of(operands[i].reads), of(operands[i].writes)
     -- what copies into a result is there for the trace alone
-    local result = step.class == "move" and step.backward and writes[1].kind == "output"
-    if not is_small(step) and not beside_dropout(i) and not result then
+    local result = step.class == "move" and step.backward and writes[1]
+      and writes[1].kind == "output"
+    if writes[1] and not is_small(step) and not beside_dropout(i) and not result then
       list[#list + 1] = node(step, reads, writes, eager)
     end
   end

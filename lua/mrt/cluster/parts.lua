@@ -18,6 +18,7 @@ local together -- below
 
 -- Ranks that a node's group has: those of an axis of the mesh, or all.
 local function group_of(job, name)
+  if type(name) == "table" then return name end
   local mesh = job.mesh
   local strides = { tensor = 1, context = mesh.tensor, data = mesh.tensor * mesh.context,
     pipeline = mesh.tensor * mesh.context * mesh.data }

@@ -30,6 +30,7 @@ local step = {}
 ---@field software table<string, any>  software.lua
 ---@field order? function
 ---@field share? mrt.cluster.Share
+---@field bound? boolean  no events: what micro-batches take at least stands for them
 
 local function divided(a, b, what)
   if a % b ~= 0 then
@@ -154,6 +155,20 @@ local function piped(job, stages)
   return seconds + (run(least + P) - seconds) * (job.micros - least) / P
 end
 
+-- No schedule of one_f_one_b's kind is quicker: a stage begins behind the first pass of those
+-- before it, is busy with all its passes, and its last backward pass goes back through them.
+local function least_of(job, stages)
+  local before, most, busy = 0, 0, 0
+  for _, s in ipairs(stages) do
+    local own = 0
+    for chunk = 1, job.chunks do own = own + s[chunk].F.until_done + s[chunk].B.until_done end
+    most = math.max(most, before + job.micros * own)
+    busy = math.max(busy, job.micros * own)
+    before = before + s[1].F.until_done + s[1].B.until_done
+  end
+  return most, busy
+end
+
 -- ---- data parallelism ----------------------------------------------------------
 
 local function data_group(job)
@@ -187,19 +202,23 @@ end
 --- Predict a step.
 ---@param job mrt.cluster.Job
 ---@return number seconds
----@return {micros: number, data: number, tied: number, update: number} told  its seconds:
----  of micro-batches, of reducing what does not hide behind them, of tables that two stages
----  have, of the optimizer
+---@return {micros: number, data: number, tied: number, update: number, busy: number,
+---  stages: {parameters: integer, layers: integer}[]} told  its seconds: of micro-batches, of
+---  reducing what does not hide behind them, of tables that two stages have, of the optimizer,
+---  that the busiest stage works; and what each stage has
 function step.predict(job)
   job.share, job.chunks = share_of(job), job.chunks or 1
   local fixed = job.cluster.host.step * job.software.host
   if job.zero >= 2 and job.mesh.pipeline == 1 then
     local micros, parameters = sharded.run(job, data_group(job))
     local update = updated(job, parameters)
-    return micros + update + fixed, { micros = micros, data = 0, tied = 0, update = update }
+    return micros + update + fixed, { micros = micros, data = 0, tied = 0, update = update,
+      stages = { { parameters = parameters, layers = job.model.layers } }, busy = micros }
   end
   local stages, first = stages_of(job)
-  local micros = job.mesh.pipeline == 1 and alone(job, stages[1]) or piped(job, stages)
+  local least, busy = least_of(job, stages)
+  local micros = job.mesh.pipeline == 1 and alone(job, stages[1])
+    or job.bound and least or piped(job, stages)
   local data, update = 0, 0
   for _, s in ipairs(stages) do
     data = math.max(data, reduced(job, s.parameters) * (1 - job.software.hidden_data))
@@ -207,7 +226,7 @@ function step.predict(job)
   end
   local added = tied(job, first)
   return micros + data + added + update + fixed, { micros = micros, data = data, tied = added,
-    update = update }
+    update = update, stages = stages, busy = busy }
 end
 
 return step

@@ -159,16 +159,16 @@ function Mesh:staged(given)
   return own
 end
 
--- Ranks that differ along this dimension alone.  Where the others are not there, as in
--- plans, it is the first of them.
+-- Ranks that differ along this dimension alone, also where the others are not there, as in
+-- plans.
 local function split(self, name)
-  if self.all.transport == "self" then return communicator.supposed(self.size[name]) end
   local stride, rank = 1, self.all.rank
   for _, inner in ipairs(dimensions) do
     if inner == name then break end
     stride = stride * self.size[inner]
   end
   local own = rank // stride % self.size[name]
+  if self.all.transport == "self" then return communicator.supposed(self.size[name], own) end
   return self.all:split(rank - own * stride, own)
 end
 

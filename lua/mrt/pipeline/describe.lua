@@ -12,8 +12,9 @@ local simulate = require "mrt.pipeline.simulate"
 ---@field bubble number      idle share of all stages, where a backward takes two forwards
 ---@field in_flight integer  micro-batches whose activations it holds at most, of all its parts
 ---@field held integer       bytes of what it holds for micro-batches, at most; of `outputs`
----@field phases {kind: "F"|"B"|"W", part: integer, seconds: number, saved: integer}[]  of
----  its parts: predicted, of a micro-batch; bytes that are saved for later phases
+---@field phases {kind: "F"|"B"|"W", part: integer, seconds: number, saved: integer, sends:
+---  integer, plan: userdata}[]  of its parts: predicted, of a micro-batch; bytes that are saved
+---  for later phases, that go to another stage; the core's plan
 
 -- Bytes of what a message brings.
 local function carried(entry, e)
@@ -37,6 +38,12 @@ local function sent(entry)
   return bytes
 end
 
+-- Bytes that a phase gives to another stage.
+local function sends(entry, kind, part)
+  local e = kind == "F" and { does = "act", part = part } or { does = "grad", part = part }
+  return kind ~= "W" and carried(entry, e) or 0
+end
+
 local function phases_of(entry)
   local out = {}
   for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
@@ -50,7 +57,7 @@ local function phases_of(entry)
       end
       if of[kind] then
         out[#out + 1] = { kind = kind, part = part, seconds = of[kind].plan:info().seconds,
-          saved = saved }
+          saved = saved, plan = of[kind].plan, sends = sends(entry, kind, part) }
       end
     end
   end

@@ -32,7 +32,7 @@ local pipeline = { gpipe = schedule.gpipe, one_f_one_b = schedule.one_f_one_b,
 ---@param step mrt.Compiled
 ---@param p integer   stages
 ---@param ... any     as for the call
----@return {plans: mrt.Plan[], simulation: mrt.PipelineSimulation}
+---@return {plans: mrt.Plan[], simulation: mrt.PipelineSimulation, order: mrt.PipelineOrder}
 function pipeline.plan(step, p, ...) return require "mrt.pipeline.every" (step, p, ...) end
 
 --- Give every stage the parameters of the others, and what optimizers keep of them, as

@@ -91,6 +91,17 @@ end
 ---@return table[]
 function Plan:steps() return self.core:steps() end
 
+--- List the plans of the core that this one is made of: of a micro-batch and of what runs once,
+--- of the phases of a stage; and how often each runs in a step.
+---
+---     local step = mrt.compile(function(x) return (x * x):sum() end)
+---     #step:plan(mrt.ones(3)):parts()  --> 1
+---@return {plan: userdata, runs: integer}[]
+function Plan:parts()
+  if type(self.core) == "table" then return self.core:parts() end
+  return { { plan = self.core, runs = 1 } }
+end
+
 --- List the blocks of memory: kind, role, op, class, name, type, bytes, offset,
 --- first and last step, file, line.  The role is the kind, but weight, optimizer or
 --- buffer for a variable.

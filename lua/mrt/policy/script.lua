@@ -29,6 +29,8 @@ local kinds = {
   swap = choice,
   precision = choice,
   shard = choice,
+  mesh = { table = true },
+  pipeline = { table = true },
 }
 
 local function known()

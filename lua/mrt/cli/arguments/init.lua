@@ -48,6 +48,7 @@ local arguments = {}
 ---  these, `word`, which reads the others
 ---@field script string?     "script.lua [args]": the first word without a dash ends the
 ---  options; the result's `rest` is it and all behind it
+---@field alone? fun(o: table): boolean  with these options there may be no script
 ---@field bare boolean?      without a word it prints help
 ---@field check? fun(o: table): string?  what is wrong with all of them together
 ---@field run? fun(o: table, words: string[]): integer?  of a command: its exit status

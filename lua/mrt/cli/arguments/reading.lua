@@ -159,7 +159,8 @@ function Reading:check()
   local parser, o = self.parser, self.result
   if parser.script then
     o.rest = table.move(self.words, self.at, #self.words, 1, {})
-    if #o.rest == 0 then self:fail("%s wanted", parser.script:match "^%S+") end
+    local alone = parser.alone and parser.alone(o)
+    if #o.rest == 0 and not alone then self:fail("%s wanted", parser.script:match "^%S+") end
   end
   self:check_places()
   self:check_options()

@@ -17,6 +17,8 @@ local core = require "mrt.core"
 local device = require "mrt.device"
 local json = require "mrt.util.json"
 local format = require "mrt.util.format"
+local on_cluster = require "mrt.cli.command.plan_cluster"
+local search = require "mrt.cli.command.plan_find"
 
 local MOST_RANKS <const> = 1 << 20
 
@@ -240,7 +242,9 @@ end
 -- What the options change before the script runs; nil and what is wrong.
 local function prepare(options)
   if options.json or options.figures then print_elsewhere() end
-  local mesh = options.mesh and options.mesh.given
+  local wrong = options.cluster and on_cluster.prepare(options)
+  if wrong then return nil, wrong end
+  local mesh = on_cluster.mesh(options)
   if mesh then options.ranks = require "mrt.mesh".read(mesh).ranks end
   if options.ranks then core.communicator.alone(0, options.ranks) end
   if options.budget then core.set_budget(options.budget) end
@@ -256,7 +260,12 @@ end
 
 -- Run a script until it plans: the exit status.
 local function plan_script(chunk, name, options, ...)
-  compile.planning = function(plan) exit(show(plan, options), true) end
+  local function shown(plan, ...)
+    if not options.cluster or options.json then return show(plan, options) end
+    local problem = (options.find and search.of_script or on_cluster.show)(options, plan, ...)
+    return problem and complain("%s", problem) or 0
+  end
+  compile.planning = function(...) exit(shown(...), true) end
   if options.figures then
     local ok, problem = pcall(chunk, ...)
     if not ok then
@@ -267,7 +276,8 @@ local function plan_script(chunk, name, options, ...)
   else
     chunk(...)
   end
-  if compile.first_call then return show(compile.first_plan, options) end
+  local call = compile.first_call
+  if call then return shown(compile.first_plan, table.unpack(call, 1, call.n)) end
   return complain("%s ended without calling or planning a compiled function (mrt.compile)",
     name)
 end
@@ -278,8 +288,16 @@ local function load_script(name, text)
   return loadfile(name ~= "-" and name or nil)
 end
 
+-- Without a script, for the decoder that --gpt describes: the exit status.
+local function search_alone(options)
+  local ok, problem = pcall(search.run, options, options.gpt)
+  if not ok then problem = type(problem) == "table" and problem.message or error(problem, 0) end
+  return problem and complain("%s", problem) or 0
+end
+
 local function run(options)
   local script, text = options.rest, nil
+  if options.find and not script[1] then return search_alone(options) end
   options.script = script
   if script[1] == "-" and #options.cases > 1 then text = io.read "a" end
   if options.largest then return show_largest(options, script) end
@@ -349,6 +367,18 @@ return arguments.new {
     most = MOST_RANKS },
   { "--mesh LIST", "plan for one of the ranks of a mesh: tensor=8,shard=2,data=4",
     read = read_mesh },
+  { "--cluster NAME:N", "plan for N devices of a machine, dgx-h100:128, or of a file that returns "
+    .. "one: step time, and what each kind of rank takes" },
+  { "--find", "search for the quickest mesh, micro-batches, recomputation that fit --cluster" },
+  { "--gpt LIST", "search for this decoder: layers=96,dim=12288,heads=96,vocab=51200,context=2048,"
+    .. "batch=1536", read = search.read_gpt },
+  { "--batch N", "sequences of a step over all ranks, of --find", least = 1 },
+  { "--software NAME", "whose kernels and overlap --find expects: megatron_core, megatron, fsdp" },
+  { "--precision NAME", "of --find; f8 tries it beside bf16", choices = { "bf16", "f8" } },
+  { "--tokens X", "to train on: how long it takes; with --price what it costs", least = 1 },
+  { "--deadline X", "hours: fail if --tokens take longer", least = 0 },
+  { "--price X", "dollars per device-hour", least = 0 },
+  { "--write FILE", "write what --find found as a policy, which mrt --policy takes" },
   { "--policy FILE", "lay the options that FILE returns over the script's", read = policy_case,
     many = true, as = "cases" },
   { "--shard NAME", "spread parameters over the ranks: ddp, zero1, zero2, zero3, fsdp; all: each "
@@ -366,7 +396,8 @@ return arguments.new {
     local list = {}
     for _, some in ipairs(options.cases or {}) do table.move(some, 1, #some, #list + 1, list) end
     options.cases = list
-    return clash(options)
+    return clash(options) or search.clash(options)
   end,
+  alone = function(options) return options.find and options.gpt ~= nil end,
   run = run,
 }

@@ -1,0 +1,138 @@
+--- planned.lua -- how long a script's planned step takes on a cluster
+---
+---   input     plans: of one rank, or of each stage of a pipeline; the mesh
+---   method    Nodes are read from the plans of a micro-batch and of what runs once
+---             (nodes.lua), and each collective is given to the ranks that share in it.
+---             Stages run through their schedule, a sender waits until its bytes are there.
+---             No collective runs beside computation.
+---
+--- SPDX-License-Identifier: MIT
+
+local check = require "mrt.pipeline.check"
+local collectives = require "mrt.cluster.collectives"
+local nodes = require "mrt.cluster.nodes"
+local parts = require "mrt.cluster.parts"
+local simulate = require "mrt.pipeline.simulate"
+
+local planned = {}
+
+local RECORDED <const> = 0.02 -- of the launches of eager PyTorch, where a device replays a step
+
+-- Axes innermost first, and how far apart their ranks are.
+local axes <const> = { "tensor", "context", "shard", "data", "pipeline" }
+
+local function groups_of(size)
+  local out, stride = {}, 1
+  for _, axis in ipairs(axes) do
+    out[axis] = { size = size[axis], stride = stride }
+    stride = stride * size[axis]
+  end
+  return out
+end
+
+-- Gradients and shards of weights are vectors, activations are not.
+local vectors <const> = { "shard", "data", "tensor", "context" }
+local arrays <const> = { "tensor", "context", "shard", "data" }
+
+-- Who shares in a collective: of what is gathered or scattered those who are as many as the
+-- results are larger or smaller.
+local function group_of(groups, node)
+  local order, first = node.vector and vectors or arrays, nil
+  for _, axis in ipairs(order) do
+    local group = groups[axis]
+    if group.size > 1 then
+      first = first or group
+      if node.ratio > 1 and math.abs(node.ratio / group.size - 1) < 0.2 then return group end
+    end
+  end
+  return first or groups.tensor
+end
+
+-- Seconds and flops of a plan of the core.
+local function measure(o, plan)
+  local list, flops = nodes.of_plan(plan, true), 0
+  for _, node in ipairs(list) do
+    flops = flops + node.flops
+    if node.kind == "collective" then node.group = group_of(o.groups, node) end
+  end
+  return parts.chain(o.job, list).until_done, flops
+end
+
+-- What runs in a step beside the phases of a pipeline: seconds, and flops of all.
+local function rest_of(o, plan)
+  local phase = {}
+  for _, p in ipairs(plan.pipeline and plan.pipeline.phases or {}) do phase[p.plan] = true end
+  local seconds, flops = 0, 0
+  for _, part in ipairs(plan:parts()) do
+    local s, f = measure(o, part.plan)
+    flops = flops + part.runs * f
+    if not phase[part.plan] then seconds = seconds + part.runs * s end
+  end
+  return seconds, flops
+end
+
+-- A micro-batch's bytes to the next stage, or back.
+local function sending(o, stage, phase)
+  local stages, to = o.size.pipeline, phase.kind == "F" and stage + 1 or stage - 1
+  local apart = o.groups.pipeline.stride
+  return collectives.send(o.cluster.levels, phase.sends, (stage - 1) * apart,
+    (to - 1) % stages * apart)
+end
+
+local function piped(o, plans, order)
+  local times = { F = {}, B = {}, W = {} }
+  for stage, plan in ipairs(plans) do
+    for _, phase in ipairs(plan.pipeline.phases) do
+      times[phase.kind][phase.part] = measure(o, phase.plan)
+        + (phase.sends > 0 and sending(o, stage, phase) or 0)
+    end
+  end
+  local by = {}
+  for kind, list in pairs(times) do
+    by[kind] = function(stage, chunk) return list[check.part(stage, chunk, #plans)] or 0 end
+  end
+  return simulate(order, by)
+end
+
+local function seconds_of(cluster, size, plans, order)
+  local o = { cluster = cluster, size = size, groups = groups_of(size),
+    job = { cluster = cluster, mesh = size, software = { host = RECORDED } } }
+  local rest, flops = 0, 0
+  for _, plan in ipairs(plans) do
+    local s, f = rest_of(o, plan)
+    rest, flops = math.max(rest, s), flops + f
+  end
+  local sim = order and piped(o, plans, order)
+  return rest + (sim and sim.makespan or 0), sim and sim.bubble or 0, flops / #plans
+end
+
+-- Links that take no time.
+local function unlinked(cluster)
+  local free = {}
+  for i, level in ipairs(cluster.levels) do
+    free[i] = { name = level.name, size = level.size, bandwidth = math.huge, latency = 0 }
+  end
+  return setmetatable({ levels = free }, { __index = cluster })
+end
+
+---@class mrt.cluster.Planned
+---@field seconds number  of a step, predicted
+---@field exposed number  of these: it would be so much quicker if links took no time
+---@field bubble number   share of the pipeline's time in which stages are idle
+---@field flops number    of a rank in a step, what is recomputed among it
+---@field utilisation number  of the device's peak in bf16
+
+--- Predict the step.
+---@param cluster mrt.Cluster
+---@param size table<string, integer>  of the mesh
+---@param plans mrt.Plan[]  of each stage; one without a pipeline
+---@param order? mrt.PipelineOrder
+---@return mrt.cluster.Planned
+function planned.step(cluster, size, plans, order)
+  local seconds, bubble, flops = seconds_of(cluster, size, plans, order)
+  local free = seconds_of(unlinked(cluster), size, plans, order)
+  return { seconds = seconds, exposed = math.max(0, seconds - free), bubble = bubble,
+    flops = flops, utilisation = flops / (seconds * cluster.device.flops.bf16) }
+end
+
+return planned

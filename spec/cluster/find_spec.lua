@@ -1,0 +1,108 @@
+--- find_spec.lua -- the search over meshes: nothing that was tried is quicker, policies load
+---
+--- SPDX-License-Identifier: MIT
+
+local files = require "support.files"
+local mrt = require "mrt"
+local policy_file = require "mrt.cluster.find.policy_file"
+local script = require "mrt.policy.script"
+
+local small = { layers = 4, hidden = 256, heads = 8, vocab = 1024, seq = 256 }
+
+local function message_of(f, ...)
+  local ok, problem = pcall(f, ...)
+  assert.is_false(ok)
+  return problem.message
+end
+
+describe("Cluster:find", function()
+  local cluster = mrt.cluster "dgx-a100:16"
+  local found = cluster:find { model = small, batch = 64 }
+
+  it("finds what no candidate that fits beats, by the model", function()
+    local runs = 0
+    for _, c in ipairs(found.candidates) do
+      local seconds = cluster:step { model = small, mesh = c.mesh, rows = c.rows,
+        micros = c.micros, chunks = c.chunks, zero = c.zero, recompute = c.recompute }
+      assert.is_true(c.least <= seconds * (1 + 1e-9))
+      if c.over <= 0 then assert.is_true(found.best.seconds <= seconds * (1 + 1e-9)) end
+      runs = runs + 1
+    end
+    assert.equal(found.tried, runs)
+    assert.is_true(runs > 100 and found.run < runs)
+  end)
+
+  it("has a front in which more memory is quicker, that ends with the best", function()
+    for i = 2, #found.front do
+      assert.is_true(found.front[i].memory.peak >= found.front[i - 1].memory.peak)
+      assert.is_true(found.front[i].seconds < found.front[i - 1].seconds)
+    end
+    assert.equal(found.best, found.front[#found.front])
+  end)
+
+  it("takes smaller memory into account, and says what does not fit", function()
+    local least = math.huge
+    for _, c in ipairs(found.candidates) do least = math.min(least, c.memory.peak) end
+    local reserved = require "mrt.cluster.find.memory".reserved
+    local tight = cluster:find { model = small, batch = 64, memory = reserved + least * 1.5 }
+    assert.is_true(tight.best.memory.peak <= least * 1.5)
+    assert.is_true(tight.best.seconds >= found.best.seconds)
+    local none = cluster:find { model = small, batch = 64, memory = reserved + least / 2 }
+    assert.is_nil(none.best)
+    assert.equal(0, #none.front)
+    assert.is_true(none.rivals[1].over > 0)
+  end)
+
+  it("writes each candidate as a policy that mrt.compile takes", function()
+    local seen = {}
+    for _, c in ipairs(found.candidates) do
+      c.seconds = c.seconds or c.least
+      local text = policy_file.text(c, "dgx-a100:16")
+      local kind = ("%d %s %d %d"):format(c.zero, c.recompute, math.min(c.chunks, 2),
+        math.min(c.mesh.pipeline, 2))
+      if not seen[kind] then
+        seen[kind] = true
+        local options = assert(script.load(files.temporary(text)))
+        local mesh = require "mrt.mesh".read(options.mesh)
+        for _, axis in ipairs { "tensor", "context", "data", "pipeline" } do
+          assert.equal(c.mesh[axis], mesh.size[axis])
+        end
+        assert.equal(c.micros > 1 and c.micros or nil, options.accumulate)
+      end
+    end
+  end)
+
+  it("refuses what nothing divides", function()
+    assert.matches("no mesh of 16 ranks divides 7 sequences", message_of(cluster.find, cluster,
+      { model = { layers = 1, hidden = 256, heads = 1, vocab = 1024, seq = 256 }, batch = 7 }))
+    assert.matches("batch: a positive integer wanted", message_of(cluster.find, cluster,
+      { model = small }))
+    assert.matches("model.heads: a positive integer", message_of(cluster.find, cluster,
+      { model = { layers = 1, hidden = 8 }, batch = 8 }))
+  end)
+end)
+
+describe("the shape of a decoder", function()
+  it("is read from the plan of its step", function()
+    local shape = require "mrt.cluster.find.shape"
+    local function of(model, vocab)
+      local params = model:parameters()
+      local opt = mrt.optim.adamw(params)
+      local step = mrt.compile(function(x, y)
+        local loss = mrt.nn.cross_entropy(model(x), y)
+        opt:step(mrt.grad(loss, params))
+        return loss
+      end)
+      local ids = mrt.zeros({ 2, 16 }, { dtype = "i64" })
+      local m = shape.of(step:plan(ids, ids))
+      assert.equal(vocab, m.vocab)
+      return m
+    end
+    local gpt = of(mrt.nn.GPT { vocab = 200, dim = 32, layers = 3, heads = 4, context = 16 }, 200)
+    assert.same({ layers = 3, rows = 2, seq = 16, heads = 4, kv_heads = 4, hidden = 32, ffn = 128,
+      gated = false, vocab = 200 }, gpt)
+    local plain = mrt.nn.Sequential(mrt.nn.Linear(4, 4))
+    local step = mrt.compile(function(x) return plain(x):sum() end)
+    assert.is_nil(shape.of(step:plan(mrt.ones(2, 4))))
+  end)
+end)
