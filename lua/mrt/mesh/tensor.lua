@@ -285,12 +285,18 @@ function Outer:begin(trace)
   end
 end
 
--- What was assigned to the whole goes into the pieces.
+-- What was assigned to the whole goes into the pieces: in one order on all ranks, which
+-- that of a table is not.
 function Outer:finish()
+  local list = {}
   for p, piece in pairs(piece_of) do
     if not self.updated[piece] and core.id(core.current(p)) ~= core.id(p) then
-      core.assign(piece.own, own(piece, core.current(p)))
+      list[#list + 1] = piece
     end
+  end
+  table.sort(list, function(a, b) return core.id(a.whole) < core.id(b.whole) end)
+  for _, piece in ipairs(list) do
+    core.assign(piece.own, own(piece, core.current(piece.whole)))
   end
 end
 

@@ -1,0 +1,100 @@
+--- mesh_grid.lua -- the section of `mrt bench mesh` about ranks that compute together
+---
+--- A GPT by AdamW, and an MLP by SGD, on meshes of each dimension and of two:
+---
+---   loss      how far losses are from those of one rank, at most, as a share
+---   off       bytes that the rank which is furthest from its plan took besides
+---   peak      bytes of a rank as planned, of the largest; between: those of them that
+---             stay between steps
+---   sent      bytes that all ranks gave to others in a step, and how many more than their
+---             plans say, and than the formula below
+---
+--- The MLP is computed by hand too, as in Megatron-LM (Shoeybi et al., 2019): columns of
+--- the first weight, rows of the second, and `comm:allreduce` of what the ranks have.
+---
+--- SPDX-License-Identifier: MIT
+
+local format = require "mrt.util.format"
+
+local MICRO <const> = 4 -- with a pipeline
+local GRIDS <const> = { "tensor=2", "tensor=4", "tensor=2,data=2", "tensor=2,shard=2",
+  "context=2", "tensor=2,context=2", "pipeline=2,tensor=2", "pipeline=2,shard=2" }
+
+local function ranks_of(grid)
+  local n = 1
+  for size in grid:gmatch "=(%d+)" do n = n * size end
+  return n
+end
+
+local function distance(a, b)
+  local most = 0
+  for i, x in ipairs(a.losses) do most = math.max(most, math.abs(x / b.losses[i] - 1)) end
+  return most
+end
+
+local function furthest(run)
+  local off = 0
+  for r, planned in ipairs(run.planned) do
+    local own = run.taken[r] - planned
+    if math.abs(own) > math.abs(off) then off = own end
+  end
+  return off
+end
+
+local function sum(list)
+  local out = 0
+  for _, x in ipairs(list) do out = out + x end
+  return out
+end
+
+local function row_of(run, one)
+  return { model = run.model, grid = run.grid, loss = distance(run, one), off = furthest(run),
+    peak = math.max(table.unpack(run.planned)), between = math.max(table.unpack(run.persistent)),
+    sent = sum(run.sent), wire = math.floor(sum(run.wire) + 0.5), losses = run.losses,
+    planned = run.planned, taken = run.taken }
+end
+
+local function show(r)
+  print(("%-4s %-20s %9.1e %5d %10s %10s %10s %+7d"):format(r.model, r.grid, r.loss, r.off,
+    format.bytes(r.peak), format.bytes(r.between), format.bytes(r.sent), r.sent - r.wire))
+end
+
+-- The MLP by hand, beside one rank and beside the option on as many.
+local function by_hand(o, ranks, one, rows)
+  for _, n in ipairs { 2, 4 } do
+    local hand = ranks(n, "mesh_grid_rank.lua", "mlp", "hand", o.steps, 1)
+    local same
+    for _, r in ipairs(rows) do
+      if r.model == "mlp" and r.grid == "tensor=" .. n then same = r end
+    end
+    local row = { model = "mlp", grid = "hand", ranks = n, loss = distance(hand, one),
+      apart = distance(hand, same) }
+    print(("mlp  by hand, %d ranks    %9.1e  from tensor=%d %.1e"):format(n, row.loss, n,
+      row.apart))
+    rows[#rows + 1] = row
+  end
+end
+
+---@param o {steps: integer}
+---@param ranks fun(n: integer, script: string, ...: any): table
+---@return table rows
+return function(o, ranks)
+  local rows = {}
+  print "\nmeshes"
+  print(("%-4s %-20s %9s %5s %10s %10s %10s %7s"):format("", "mesh", "loss", "off", "peak",
+    "between", "sent", "more"))
+  for _, model in ipairs { "gpt", "mlp" } do
+    local one = ranks(1, "mesh_grid_rank.lua", model, "one", o.steps, 1)
+    rows[#rows + 1] = row_of(one, one)
+    show(rows[#rows])
+    for _, grid in ipairs(GRIDS) do
+      if model == "gpt" or not grid:find "context" then -- an MLP has no sequence
+        local run = ranks(ranks_of(grid), "mesh_grid_rank.lua", model, grid, o.steps, MICRO)
+        rows[#rows + 1] = row_of(run, one)
+        show(rows[#rows])
+      end
+    end
+    if model == "mlp" then by_hand(o, ranks, one, rows) end
+  end
+  return rows
+end
