@@ -209,10 +209,14 @@ function Outer:squares(next, grads)
   return #others > 0 and op.add(sum, squares_of(next, others)) or sum
 end
 
--- The state of a piece: the pieces of the parameter's.
+-- The state of a piece: the pieces of the parameter's.  Ranks meet for each: in the order
+-- of names, for that of a table is each process's own.
 local function new_state(optimizer, piece)
-  local state = {}
-  for name, v in pairs(optimizer:state_of(piece.whole)) do
+  local whole_state, names, state = optimizer:state_of(piece.whole), {}, {}
+  for name in pairs(whole_state) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local v = whole_state[name]
     state[name] = cut(v, piece.outer, piece.comm, v:get_name()).own
   end
   return state
