@@ -95,9 +95,9 @@ local function measure()
   local taken = mrt.memory().peak - before
     - (plan.inputs - tokens:nbytes() - targets:nbytes()) -- these two there were before
   return { ranks = comm.size, losses = losses, seconds = seconds,
-    moved = sum(comm:allgather { moved }), wire = sum(comm:allgather { plan.wire }), collectives = collectives(plan), persistent = plan.persistent,
-    planned = comm:allgather { plan.peak },
-    taken = comm:allgather { taken } }
+    moved = sum(comm:allgather { moved }), wire = sum(comm:allgather { plan.wire }),
+    collectives = collectives(plan), persistent = plan.persistent,
+    planned = comm:allgather { plan.peak }, taken = comm:allgather { taken } }
 end
 
 -- ---- side by side ------------------------------------------------------------

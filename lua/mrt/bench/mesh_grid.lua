@@ -2,12 +2,15 @@
 ---
 --- A GPT by AdamW, and an MLP by SGD, on meshes of each dimension and of two:
 ---
----   loss      how far losses are from those of one rank, at most, as a share
+---   loss      how far losses are from those of one rank, at most, as a share; "micro": one
+---             rank whose sums have another order, that of micro-batches; and the last loss
 ---   off       bytes that the rank which is furthest from its plan took besides
 ---   peak      bytes of a rank as planned, of the largest; between: those of them that
 ---             stay between steps
----   sent      bytes that all ranks gave to others in a step, and how many more than their
----             plans say, and than the formula below
+---   sent      bytes that all ranks gave to others in a step; how many more than their
+---             plans say (of four ranks in one memory small sums go straight to all, not
+---             around); and as a multiple of a formula, which leaves out the embedding, the
+---             head, norms and the loss
 ---
 --- The MLP is computed by hand too, as in Megatron-LM (Shoeybi et al., 2019): columns of
 --- the first weight, rows of the second, and `comm:allreduce` of what the ranks have.
@@ -17,13 +20,35 @@
 local format = require "mrt.util.format"
 
 local MICRO <const> = 4 -- with a pipeline
-local GRIDS <const> = { "tensor=2", "tensor=4", "tensor=2,data=2", "tensor=2,shard=2",
+local GRIDS <const> = { "micro", "tensor=2", "tensor=4", "tensor=2,data=2", "tensor=2,shard=2",
   "context=2", "tensor=2,context=2", "pipeline=2,tensor=2", "pipeline=2,shard=2" }
 
 local function ranks_of(grid)
   local n = 1
   for size in grid:gmatch "=(%d+)" do n = n * size end
   return n
+end
+
+-- How many ranks a dimension has.
+local function size_of(grid, name) return tonumber(grid:match(name .. "=(%d+)") or 1) end
+
+-- The part of something that a rank gives to each other, or gets of each, among n.
+local function share(n) return (n - 1) / n end
+
+-- Bytes of all ranks, for `x` elements of an activation, `p` of parameters.  Tensor: of each
+-- layer of a GPT eight gathers and reductions (Korthikanti et al., 2022), of an MLP's blocks
+-- one sum each way.  Context: keys, values and their gradients.  Data: a sum of gradients.
+-- Shard: weights gathered twice for each micro-batch, gradients reduced once.
+local function formula(run)
+  local grid, x = run.grid, run.activation
+  local t, c, d = size_of(grid, "tensor"), size_of(grid, "context"), size_of(grid, "data")
+  local s, stages = size_of(grid, "shard"), size_of(grid, "pipeline")
+  local p, micro = run.parameters / t / stages, stages > 1 and run.micro or 1
+  local meets = run.model == "gpt" and 8 * run.layers or 4 * run.layers - 2
+  local each = share(t) * meets * x / c / stages + share(c) * (4 * run.layers * x / t + 2 * p)
+    + share(d) * 2 * p + share(s) * (2 * micro + 1) * p
+  local ends = 2 * (stages - 1) * x * t * d * s -- of stages, forth and back
+  return 4 * (ranks_of(grid) * each + ends)
 end
 
 local function distance(a, b)
@@ -48,15 +73,18 @@ local function sum(list)
 end
 
 local function row_of(run, one)
-  return { model = run.model, grid = run.grid, loss = distance(run, one), off = furthest(run),
+  return { model = run.model, grid = run.grid, loss = distance(run, one),
+    last = run.losses[#run.losses], off = furthest(run),
     peak = math.max(table.unpack(run.planned)), between = math.max(table.unpack(run.persistent)),
     sent = sum(run.sent), wire = math.floor(sum(run.wire) + 0.5), losses = run.losses,
-    planned = run.planned, taken = run.taken }
+    planned = run.planned, taken = run.taken, formula = formula(run) }
 end
 
 local function show(r)
-  print(("%-4s %-20s %9.1e %5d %10s %10s %10s %+7d"):format(r.model, r.grid, r.loss, r.off,
-    format.bytes(r.peak), format.bytes(r.between), format.bytes(r.sent), r.sent - r.wire))
+  local times = r.formula > 0 and ("%.2f"):format(r.sent / r.formula) or "-"
+  print(("%-4s %-20s %9.1e %7.4f %6d %10s %10s %10s %+7d %5s"):format(r.model, r.grid, r.loss,
+    r.last, r.off, format.bytes(r.peak), format.bytes(r.between), format.bytes(r.sent),
+    r.sent - r.wire, times))
 end
 
 -- The MLP by hand, beside one rank and beside the option on as many.
@@ -81,8 +109,8 @@ end
 return function(o, ranks)
   local rows = {}
   print "\nmeshes"
-  print(("%-4s %-20s %9s %5s %10s %10s %10s %7s"):format("", "mesh", "loss", "off", "peak",
-    "between", "sent", "more"))
+  print(("%-4s %-20s %9s %7s %6s %10s %10s %10s %7s %5s"):format("", "mesh", "loss", "last",
+    "off", "peak", "between", "sent", "more", "times"))
   for _, model in ipairs { "gpt", "mlp" } do
     local one = ranks(1, "mesh_grid_rank.lua", model, "one", o.steps, 1)
     rows[#rows + 1] = row_of(one, one)

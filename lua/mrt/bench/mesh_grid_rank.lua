@@ -3,8 +3,8 @@
 ---     mesh_grid_rank.lua gpt|mlp GRID STEPS MICRO-BATCHES
 ---
 --- Trains on the same batches whatever the mesh: GRID is a word like "tensor=2,data=2",
---- "one", or "hand" (the MLP with its collectives written out).  Rank 0 prints one line of
---- JSON.
+--- "one", "micro" (one rank, micro-batches), or "hand" (the MLP with its collectives written
+--- out).  Rank 0 prints one line of JSON.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -76,33 +76,50 @@ local function loss_of(model, a, b)
   return kind == "gpt" and model:loss(a, b) or (model(a) - b):square():mean()
 end
 
-local function by_option()
-  local model = model_of()
-  local params, k = model:parameters(), grid.pipeline and micro // sharing or nil
+local function micro_batches()
+  if word == "micro" then return micro end
+  return grid.pipeline and micro // sharing or nil
+end
+
+local function trained(params, model)
   local opt = kind == "gpt" and optim.adamw(params, { lr = 1e-3 })
     or optim.sgd(params, { lr = RATE })
-  local step = mrt.compile(function(a, b)
+  return mrt.compile(function(a, b)
     local loss = loss_of(model, a, b)
     opt:step(mrt.grad(loss, params))
     return loss
-  end, { mesh = grid, accumulate = k or (word == "one" and micro > 1 and micro) or nil })
-  local plan, losses, sent = step:plan(x, y), {}, 0
-  local parameters = 0
-  for _, p in ipairs(params) do parameters = parameters + p:numel() end
+  end, { mesh = grid, accumulate = micro_batches() })
+end
+
+-- Losses, and what was given to others in the last step.
+local function train(step)
+  local losses, sent = {}, 0
   for i = 1, steps do
     local given = sent_so_far()
     local loss = step(x, y)
     losses[i] = loss:item()
-    sent = sent_so_far() - given -- of the last one
+    sent = sent_so_far() - given
     loss:free()
     collectgarbage()
     if i == 1 then mrt.memory { reset = true } end -- before it, weights are cut
   end
+  return losses, sent
+end
+
+local function by_option()
+  local model = model_of()
+  local params, parameters = model:parameters(), 0
+  for _, p in ipairs(params) do parameters = parameters + p:numel() end
+  local step = trained(params, model)
+  local plan = step:plan(x, y)
+  local losses, sent = train(step)
   local taken = mrt.memory().peak - before - (plan.inputs - x:nbytes() - y:nbytes())
   return { losses = comm:allreduce(losses, { op = "mean" }), parameters = parameters,
     planned = comm:allgather { plan.peak }, persistent = comm:allgather { plan.persistent },
-    taken = comm:allgather { taken },
-    wire = comm:allgather { plan.wire }, sent = comm:allgather { sent } }
+    taken = comm:allgather { taken }, wire = comm:allgather { plan.wire },
+    sent = comm:allgather { sent }, micro = micro_batches() or 1,
+    activation = x:size(1) * (kind == "gpt" and CONTEXT or 1) * DIM,
+    layers = kind == "gpt" and LAYERS or BLOCKS }
 end
 
 -- ---- Megatron's MLP by hand: columns, then rows, and a sum ---------------------------
