@@ -19,7 +19,8 @@
 
 #include <string.h>
 
-/* Computing as many flops is no quicker than moving a byte, on any device. */
+/* Moving a byte takes at least as long as so many flops, on any device: what
+ * computing a node whole costs, in bytes. */
 enum { FLOPS = 10 };
 
 static const mrt_placement replicated = { .kind = MRT_REPLICATE };
@@ -45,7 +46,7 @@ bool mrt_partition_form_lane(const mrt_partition *p, const mrt_node *n,
 
 /* ---- the lane of a node -------------------------------------------------- */
 
-typedef struct choice {
+typedef struct lane_choice {
   mrt_partition *p;
   const mrt_node *n;
   mrt_lane *best, trial;

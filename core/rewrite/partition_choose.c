@@ -37,7 +37,7 @@ typedef struct settled {
   bool done;
 } settled;
 
-typedef struct choosing {
+typedef struct cut_choosing {
   mrt_partition p;
   settled *weights;
   int count;
@@ -155,7 +155,7 @@ static mrt_status begins(choosing *c, const mrt_node *n, int *weight) {
 
 /* ---- trying -------------------------------------------------------------- */
 
-typedef struct way {
+typedef struct cut_way {
   int64_t outer; /* of what the product reads; 0: there is none */
   double bytes;
 } way;
@@ -169,7 +169,8 @@ static void restore(choosing *c) {
   memcpy(c->weights, c->kept_weights, (size_t)c->count * sizeof *c->weights);
 }
 
-/* Compute a product with its weight in pieces; false: it cannot be. */
+/* Compute a product with its weight in pieces, and note what that moves; *done
+ * false: it cannot be, and what has been noted is worth nothing. */
 static mrt_status begin(choosing *c, const mrt_node *n, int weight,
                         int64_t outer, double *bytes, bool *done) {
   mrt_lane lane;

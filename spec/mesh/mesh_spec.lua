@@ -101,6 +101,15 @@ describe("a mesh", function()
     assert(text:find("one of its dimensions wanted", 1, true), text)
   end)
 
+  it("ends where ranks would cut otherwise", function()
+    local code = head .. [[
+      local function cut() return comm.rank == 1 and 1 or false end
+      local step = compiled { tensor = 2, cut = cut }
+      return tostring(select(2, pcall(step, x, x)))
+    ]]
+    assert.matches("cut answers for '[%w.]+' f32%S+ are not those of rank 0", ranks.run(2, code)[2])
+  end)
+
   it("reads weights whole from outside, and takes what is assigned", function()
     local code = head .. [[
       local step = compiled { tensor = 2 }

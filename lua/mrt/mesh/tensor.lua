@@ -108,9 +108,27 @@ local function unsettled(self, params)
   return list
 end
 
+-- Raise where a function `cut` says something else than on rank 0: some ranks would go on
+-- alone, each with all of a weight.
+local function check_alike(new, outers, comm)
+  if not comm or comm.transport == "self" then return end
+  local mine = ("<i8"):rep(#new):pack(table.unpack(outers))
+  local first = core.communicator.bytes(comm.number, "broadcast", 0,
+    comm.rank == 0 and mine or #mine)
+  for i, p in ipairs(mine == first and {} or new) do
+    if ("<i8"):unpack(first, 8 * i - 7) ~= outers[i] then
+      local said = ("cut answers for '%s' %s are not those of rank 0")
+        :format(p:get_name() or "?", p:type())
+      pcall(core.communicator.abort, comm.number, said) -- who waits is told
+      core.fail("rank", "mesh", said)
+    end
+  end
+end
+
 -- Weights are cut; those that every rank has are alike on all of them.
 local function settle(self, new, outers, dtype)
   local comm, context = self.mesh.comm.tensor, self.mesh.comm.context
+  check_alike(new, outers, comm)
   for i, p in ipairs(new) do
     self.settled[p] = true
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
@@ -231,11 +249,19 @@ local function in_pieces(optimizer, p)
   return true
 end
 
--- Before its first update a piece gets its state, which a trace cannot make.
-local function prepare(optimizer, piece)
-  if optimizer:state_of(piece.own) then return end
+-- Before their first update pieces get their state, which a trace cannot make: all at
+-- once, for each request is a trace more.
+local function prepare(optimizer, params)
+  local new = {}
+  for _, p in ipairs(params) do
+    local piece = in_pieces(optimizer, p) and piece_of[p]
+    if piece and not optimizer:state_of(piece.own) then new[#new + 1] = piece end
+  end
+  if #new == 0 then return end
   retrace.request(function()
-    optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece))
+    for _, piece in ipairs(new) do
+      optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece))
+    end
   end)
 end
 
@@ -249,11 +275,11 @@ end
 
 function Outer:units(next, optimizer, params, grads)
   local ps, gs, pieces = {}, {}, {}
+  prepare(optimizer, params)
   for k, p in ipairs(params) do
     local piece, a = piece_of[p], behind[grads[k]]
     ps[k], gs[k] = p, grads[k]
     if in_pieces(optimizer, p) then
-      prepare(optimizer, piece)
       ps[k], gs[k], pieces[#pieces + 1] = piece.own, a and a.own or own(piece, grads[k]), piece
     end
   end

@@ -272,6 +272,9 @@ end
 ---@param state? table<string, mrt.Tensor>  nil: not made yet
 ---@nodoc
 function Optimizer:stand_in(piece, p, state)
+  if not core.is_tensor(piece) then
+    core.fail("value", "stand_in", "a tensor wanted, got " .. options.show(piece))
+  end
   self.standing = self.standing or setmetatable({}, { __mode = "k" })
   self.standing[piece] = { of = p, state = state }
   self.group_of[piece] = self.group_of[p]
