@@ -143,6 +143,18 @@ describe("a mesh", function()
     end
   end)
 
+  it("has no whole weights before the first step either", function()
+    local code = head .. [[
+      collectgarbage() collectgarbage()
+      local before = mrt.memory().now
+      local plan = compiled { tensor = 4 }:plan(x, x)
+      collectgarbage() collectgarbage()
+      return ("%d %d"):format(mrt.memory().now - before, plan.persistent)
+    ]]
+    local taken, persistent = ranks.alike(4, code):match "(%d+) (%d+)"
+    assert(tonumber(taken) <= tonumber(persistent), taken .. " of " .. persistent)
+  end)
+
   it("goes on from state that was set before the first step", function()
     local code = head .. [[
       mrt.seed(5)

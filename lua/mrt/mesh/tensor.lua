@@ -67,6 +67,8 @@ end
 local function cut(v, outer, comm, name)
   local piece = { whole = v, outer = outer, comm = comm }
   piece.own = core.variable(own(piece, begins(v, comm)), name)
+  -- It begins now: else all of `v`, which it is made of, stays until the first step.
+  if comm.transport ~= "self" then core.eval { piece.own } end
   core.cut(v, piece.own, comm.number, outer, false)
   Bucket.cuts[v], Bucket.wholes[piece.own] = piece, v
   return piece
