@@ -34,9 +34,11 @@ local weak = { __mode = "k" }
 ---@field own mrt.Tensor    this rank's piece, a vector
 ---@field outer integer     elements before the pieces
 ---@field comm mrt.Communicator
+---@field number integer    in the order in which pieces were made, the same on all ranks
 
 local piece_of = setmetatable({}, weak) -- by parameter
 local whole_of = setmetatable({}, weak) -- by piece: the same
+local made = 0                          -- pieces, so far
 local behind = setmetatable({}, weak)   -- by gradient: {piece, own}
 
 -- ---- pieces -------------------------------------------------------------------
@@ -65,7 +67,8 @@ end
 
 -- Make the elements of a variable those of pieces.
 local function cut(v, outer, comm, name)
-  local piece = { whole = v, outer = outer, comm = comm }
+  made = made + 1
+  local piece = { whole = v, outer = outer, comm = comm, number = made }
   piece.own = core.variable(own(piece, begins(v, comm)), name)
   -- It begins now: else all of `v`, which it is made of, stays until the first step.
   if comm.transport ~= "self" then core.eval { piece.own } end
@@ -326,7 +329,7 @@ function Outer:finish()
       list[#list + 1] = piece
     end
   end
-  table.sort(list, function(a, b) return core.id(a.whole) < core.id(b.whole) end)
+  table.sort(list, function(a, b) return a.number < b.number end)
   for _, piece in ipairs(list) do
     core.assign(piece.own, own(piece, core.current(piece.whole)))
   end
