@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "binding.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* variable(init, name?) */
@@ -91,11 +92,20 @@ static int writes(lua_State *L) {
 typedef mrt_status put_in_bucket(mrt_context *, mrt_tensor *, mrt_tensor *, int,
                                  int64_t, bool);
 
+/* The third argument; the core says whether there is one of this number. */
+static int check_communicator(lua_State *L, mrt_binding *m, const char *who) {
+  lua_Integer number = luaL_checkinteger(L, 3);
+  if (number < 0 || number > INT_MAX)
+    mrt_lua_fail(L, m, MRT_EVALUE, who, "no communicator %I",
+                 (LUAI_UACINT)number);
+  return (int)number;
+}
+
 static int put_in(lua_State *L, put_in_bucket *put) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "shard");
   mrt_tensor *bucket = mrt_lua_check_tensor(L, m, 2, "shard");
-  int comm = (int)luaL_checkinteger(L, 3);
+  int comm = check_communicator(L, m, "shard");
   int64_t offset = luaL_checkinteger(L, 4);
   mrt_lua_at(L, m);
   MRT_CHECK(L, m, "shard",
@@ -116,7 +126,7 @@ static int cut(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "cut");
   mrt_tensor *piece = mrt_lua_check_tensor(L, m, 2, "cut");
-  int comm = (int)luaL_checkinteger(L, 3);
+  int comm = check_communicator(L, m, "cut");
   int64_t outer = luaL_checkinteger(L, 4);
   mrt_lua_at(L, m);
   MRT_CHECK(
@@ -129,12 +139,14 @@ static int weights_to_cut(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *loss = mrt_lua_check_tensor(L, m, 1, "cut");
   mrt_lua_handles *weights = mrt_lua_check_list(L, m, 2, "cut");
+  lua_Integer ranks = luaL_checkinteger(L, 3);
+  if (ranks < 1 || ranks > INT_MAX)
+    mrt_lua_fail(L, m, MRT_EVALUE, "cut", "%I ranks", (LUAI_UACINT)ranks);
   size_t n = (size_t)weights->count;
   int64_t *outer = lua_newuserdatauv(L, (n + 1) * sizeof *outer, 0);
   MRT_CHECK(L, m, "cut",
             mrt_weights_to_cut(m->ctx, loss, weights->at, weights->count,
-                               (int)luaL_checkinteger(L, 3),
-                               lua_toboolean(L, 4), outer));
+                               (int)ranks, lua_toboolean(L, 4), outer));
   mrt_lua_handles_clear(weights);
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {

@@ -113,17 +113,19 @@ MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
 /* The elements of `part`, read as [outer, ranks, inner], are from now on those
  * of the ranks' pieces, of which this one has [:, rank, :] as the vector `piece`.
  * Plans compute what they can by pieces, with no rank that has all of `part`.
- * `supposed`: for plans that nobody runs.  As of mrt_variable_shard otherwise. */
+ * `supposed`: for plans that nobody runs.  ESHAPE: there is no dimension in which
+ * runs of equal pieces begin after `outer` elements, or `piece` is none of them.
+ * As of mrt_variable_shard otherwise. */
 MRT_API mrt_status mrt_variable_cut(mrt_context *ctx, mrt_tensor *part,
                                     mrt_tensor *piece, int comm, int64_t outer,
                                     bool supposed);
 /* In a trace: how weights of a loss are best cut over so many ranks, outer[i] of
  * mrt_variable_cut; 0: every rank has all of it.  `sequence`: sums over the ranks
- * are taken in pieces.  ESTATE: there is no trace. */
+ * are taken in pieces.  ESTATE: there is no trace; EVALUE: no ranks. */
 MRT_API mrt_status mrt_weights_to_cut(mrt_context *ctx, mrt_tensor *loss,
                                       mrt_tensor *const *weights, int count,
                                       int ranks, bool sequence, int64_t *outer);
-/* Undo it; nothing where there is nothing to undo. */
+/* Undo what was supposed of a variable; nothing where nothing was. */
 MRT_API void mrt_variable_unsuppose(mrt_tensor *part);
 
 #ifdef __cplusplus

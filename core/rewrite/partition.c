@@ -20,7 +20,8 @@
 
 #include <string.h>
 
-/* Computing as many flops is no quicker than moving a byte, on any device. */
+/* Moving a byte takes at least as long as so many flops, on any device: what
+ * computing a node whole costs, in bytes. */
 enum { FLOPS = 10 };
 
 static const mrt_placement replicated = { .kind = MRT_REPLICATE };
@@ -243,7 +244,8 @@ static mrt_status divide(mrt_partition *p, mrt_node *n, const mrt_lane *lane) {
   for (int i = 0; i < n->nin; i++)
     MRT_TRY(mrt_partition_move(p, n->in[i], &lane->in[i], &in[i]));
   if (lane->form) return build(p, n, lane, in);
-  mrt_lane_local(n, lane, p->size, a, options, types);
+  if (!mrt_lane_local(n, lane, p->size, a, options, types))
+    return mrt_nomem(&p->g->ctx->error); /* it has been tried: no memory now */
   mrt_node *own = mrt_graph_node(p->g, n->op, n->nin, in, options, n->nout,
                                  types, n->origin);
   if (!own) return mrt_nomem(&p->g->ctx->error);
@@ -263,8 +265,10 @@ static mrt_status own_piece(mrt_partition *p, mrt_node *n, bool *done) {
   const mrt_piece_options *o = n->options;
   mrt_placement want = mrt_in_pieces(o->outer);
   mrt_value *piece;
+  int64_t before;
   *done = mrt_located_of(p, n->in[0])->at.kind != MRT_REPLICATE &&
-          o->comm == p->comm;
+          o->comm == p->comm && o->rank == p->rank && o->size == p->size &&
+          mrt_piece_dim(&n->in[0]->type, o->outer, p->size, &before) >= 0;
   if (!*done) return MRT_OK;
   MRT_TRY(mrt_partition_move(p, n->in[0], &want, &piece));
   MRT_TRY(mrt_partition_reshape(p, piece, n->out[0]->type, &piece));

@@ -169,7 +169,8 @@ static void restore(cut_search *c) {
   memcpy(c->weights, c->kept_weights, (size_t)c->count * sizeof *c->weights);
 }
 
-/* Compute a product with its weight in pieces; false: it cannot be. */
+/* Compute a product with its weight in pieces, and note what that moves; *done
+ * false: it cannot be, and what has been noted is worth nothing. */
 static mrt_status begin(cut_search *c, const mrt_node *n, int weight,
                         int64_t outer, double *bytes, bool *done) {
   mrt_lane lane;

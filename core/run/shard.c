@@ -195,20 +195,34 @@ MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
   return MRT_OK;
 }
 
+/* Is there a dimension along which pieces begin after `outer` elements?  None is
+ * empty. */
+static bool is_along_dim(const mrt_type *t, int64_t outer, int64_t ranks) {
+  int64_t prefix = 1;
+  for (int d = 0; d < t->rank && prefix <= outer; prefix *= t->dims[d++]) {
+    if (outer % prefix) return false;
+    int64_t runs = outer / prefix;
+    if (t->dims[d] % runs == 0 && t->dims[d] / runs % ranks == 0) return true;
+  }
+  return false;
+}
+
 /* Do `outer` runs of the ranks' equal pieces make up all of it? */
 static mrt_status check_cut(mrt_context *ctx, const mrt_tensor *shard,
                             const mrt_tensor *piece, int comm, int64_t outer) {
   const mrt_communicator *ranks = mrt_communicator_find(ctx, comm);
   int64_t count = mrt_type_count(&shard->type);
   if (!ranks) return ctx->error.status;
-  bool fits = outer > 0 && outer <= count && count % outer == 0 &&
-              count / outer % ranks->size == 0 && piece->type.rank == 1 &&
+  bool fits = outer > 0 && outer <= count &&
+              is_along_dim(&shard->type, outer, ranks->size) &&
+              piece->type.rank == 1 &&
               piece->type.dims[0] == count / ranks->size;
   if (fits && piece->variable && !piece->variable->shard_count) return MRT_OK;
   return mrt_fail(&ctx->error, MRT_ESHAPE,
-                  "cut: '%s' %s after %lld elements in %d pieces %s",
+                  "cut: no dimension of '%s' %s is cut into %d pieces %s "
+                  "after %lld elements",
                   shard->name ? shard->name : "?", mrt_show(&shard->type).s,
-                  (long long)outer, ranks->size, mrt_show(&piece->type).s);
+                  ranks->size, mrt_show(&piece->type).s, (long long)outer);
 }
 
 MRT_API mrt_status mrt_variable_cut(mrt_context *ctx, mrt_tensor *shard,

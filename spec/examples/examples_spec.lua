@@ -407,6 +407,27 @@ describe("examples/cluster.lua", function()
   end)
 end)
 
+describe("examples/tensor_parallel.lua", function()
+  it("trains on one, two and four ranks alike, which take what was planned #long", function()
+    local code, out = program.run("examples/tensor_parallel.lua --layers 1 --dim 32 --context 16 "
+      .. "--vocab 64 --batch 4 --steps 3")
+    assert.equal(0, code, out)
+    local steps, shares = 0, 0
+    for one, two, four in out:gmatch "loss of step %d +(%S+) +(%S+) +(%S+)" do
+      assert(math.abs(one - two) < 1e-5 and math.abs(one - four) < 1e-5, out)
+      steps = steps + 1
+    end
+    for planned, taken in out:gmatch "planned +([%d, ]+)\n +taken +([%d, ]+)" do
+      assert.equal(planned, taken)
+      shares = shares + 1
+    end
+    assert.same({ 3, 4 }, { steps, shares })
+    local one, two, four = out:match "bytes between steps +(%S+) +(%S+) +(%S+)"
+    local function number(word) return tonumber((word:gsub(",", ""))) end
+    assert(number(two) < 0.6 * number(one) and number(four) < 0.6 * number(two), out)
+  end)
+end)
+
 describe("examples/memory_schemes.lua", function()
   it("counts the bytes of the published ResNets' forward passes", function()
     local code, out = example "memory_schemes.lua --forward"

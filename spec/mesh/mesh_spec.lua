@@ -101,6 +101,15 @@ describe("a mesh", function()
     assert(text:find("one of its dimensions wanted", 1, true), text)
   end)
 
+  it("ends where ranks would cut otherwise", function()
+    local code = head .. [[
+      local function cut() return comm.rank == 1 and 1 or false end
+      local step = compiled { tensor = 2, cut = cut }
+      return tostring(select(2, pcall(step, x, x)))
+    ]]
+    assert.matches("cut answers for '[%w.]+' f32%S+ are not those of rank 0", ranks.run(2, code)[2])
+  end)
+
   it("reads weights whole from outside, and takes what is assigned", function()
     local code = head .. [[
       local step = compiled { tensor = 2 }
@@ -132,5 +141,35 @@ describe("a mesh", function()
       assert(results[rank]:find "^false", results[rank])
       assert(results[rank]:find "embedding.*0 to 63 wanted", results[rank])
     end
+  end)
+
+  it("has no whole weights before the first step either", function()
+    local code = head .. [[
+      collectgarbage() collectgarbage()
+      local before = mrt.memory().now
+      local plan = compiled { tensor = 4 }:plan(x, x)
+      collectgarbage() collectgarbage()
+      return ("%d %d"):format(mrt.memory().now - before, plan.persistent)
+    ]]
+    local taken, persistent = ranks.alike(4, code):match "(%d+) (%d+)"
+    assert(tonumber(taken) <= tonumber(persistent), taken .. " of " .. persistent)
+  end)
+
+  it("goes on from state that was set before the first step", function()
+    local code = head .. [[
+      mrt.seed(5)
+      local state, names = opt:state(), {}
+      for name in pairs(state) do names[#names + 1] = name end
+      table.sort(names) -- moments that differ, by name and element
+      for _, name in ipairs(names) do
+        local v = state[name]
+        local scale = name:find "m$" and 0.1 or 1
+        if name ~= "t" then v:assign(scale * mrt.rand(v:size()) + scale) end
+      end
+      local step = compiled { tensor = comm.size }
+      step(x, x)
+      return ("%.5f"):format(step(x, x):item())
+    ]]
+    assert.equal(ranks.alike(1, code), ranks.alike(4, code))
   end)
 end)

@@ -73,6 +73,9 @@ local function check_names(given)
     if not fits then refuse("%s: a %s wanted, got %s", key, known[key], options.show(value)) end
     ::next::
   end
+  if given.comm and (getmetatable(given.comm) or {}).__name ~= "mrt.Communicator" then
+    refuse("comm: a communicator wanted, got %s", options.show(given.comm))
+  end
 end
 
 --- Read a mesh in a word, "tensor=8,data=2".
@@ -83,7 +86,7 @@ function mesh.parse(word)
   local given = {}
   for part in (word .. ","):gmatch "([^,]*)," do
     local name, n = part:match "^%s*(%w+)%s*=%s*(%d+)%s*$"
-    if not name then
+    if not name or given[name] or not math.tointeger(tonumber(n)) then
       return nil, ("'%s', tensor=8,data=2 wanted (%s)"):format(word,
         table.concat(dimensions, ", "))
     end

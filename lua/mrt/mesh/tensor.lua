@@ -34,9 +34,11 @@ local weak = { __mode = "k" }
 ---@field own mrt.Tensor    this rank's piece, a vector
 ---@field outer integer     elements before the pieces
 ---@field comm mrt.Communicator
+---@field number integer    in the order in which pieces were made, the same on all ranks
 
 local piece_of = setmetatable({}, weak) -- by parameter
 local whole_of = setmetatable({}, weak) -- by piece: the same
+local made = 0                          -- pieces, so far
 local behind = setmetatable({}, weak)   -- by gradient: {piece, own}
 
 -- ---- pieces -------------------------------------------------------------------
@@ -65,8 +67,11 @@ end
 
 -- Make the elements of a variable those of pieces.
 local function cut(v, outer, comm, name, foreign)
-  local piece = { whole = v, outer = outer, comm = comm }
+  made = made + 1
+  local piece = { whole = v, outer = outer, comm = comm, number = made }
   piece.own = core.variable(own(piece, begins(v, comm, foreign)), name)
+  -- It begins now: else all of `v`, which it is made of, stays until the first step.
+  if not foreign and comm.transport ~= "self" then core.eval { piece.own } end
   core.cut(v, piece.own, comm.number, outer, false)
   Bucket.cuts[v], Bucket.wholes[piece.own] = piece, v
   return piece
@@ -108,6 +113,23 @@ local function unsettled(self, params)
   return list
 end
 
+-- Raise where a function `cut` says something else than on rank 0: some ranks would go on
+-- alone, each with all of a weight.
+local function check_alike(new, outers, comm)
+  if not comm or comm.transport == "self" then return end
+  local mine = ("<i8"):rep(#new):pack(table.unpack(outers))
+  local first = core.communicator.bytes(comm.number, "broadcast", 0,
+    comm.rank == 0 and mine or #mine)
+  for i, p in ipairs(mine == first and {} or new) do
+    if ("<i8"):unpack(first, 8 * i - 7) ~= outers[i] then
+      local said = ("cut answers for '%s' %s are not those of rank 0")
+        :format(p:get_name() or "?", p:type())
+      pcall(core.communicator.abort, comm.number, said) -- who waits is told
+      core.fail("rank", "mesh", said)
+    end
+  end
+end
+
 -- May a weight be cut so, as its optimizer keeps state?  Where that is in blocks, pieces
 -- are whole blocks.
 local function fits_state(p, outer, n)
@@ -137,6 +159,7 @@ end
 -- `foreign`: by parameter, those that other stages have.
 local function settle(self, new, outers, foreign, dtype)
   local comm, context = self.mesh.comm.tensor, self.mesh.comm.context
+  check_alike(new, outers, comm)
   for i, p in ipairs(new) do
     self.settled[p] = true
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
@@ -229,7 +252,8 @@ function Outer:squares(next, grads)
   return #others > 0 and op.add(sum, squares_of(next, others)) or sum
 end
 
--- The state of a piece: the pieces of the parameter's.
+-- The state of a piece: the pieces of the parameter's.  Ranks meet for each: in the order
+-- of names, for that of a table is each process's own.
 local function new_state(optimizer, piece)
   local whole_state, names, state = optimizer:state_of(piece.whole), {}, {}
   for name in pairs(whole_state) do names[#names + 1] = name end
@@ -243,11 +267,19 @@ end
 
 local function in_pieces(optimizer, p) return piece_of[p] and not optimizer:whole(p) end
 
--- Before its first update a piece gets its state, which a trace cannot make.
-local function prepare(optimizer, piece)
-  if optimizer:state_of(piece.own) then return end
+-- Before their first update pieces get their state, which a trace cannot make: all at
+-- once, for each request is a trace more.
+local function prepare(optimizer, params)
+  local new = {}
+  for _, p in ipairs(params) do
+    local piece = in_pieces(optimizer, p) and piece_of[p]
+    if piece and not optimizer:state_of(piece.own) then new[#new + 1] = piece end
+  end
+  if #new == 0 then return end
   retrace.request(function()
-    optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece))
+    for _, piece in ipairs(new) do
+      optimizer:stand_in(piece.own, piece.whole, new_state(optimizer, piece))
+    end
   end)
 end
 
@@ -261,11 +293,11 @@ end
 
 function Outer:units(next, optimizer, params, grads)
   local ps, gs, pieces = {}, {}, {}
+  prepare(optimizer, params)
   for k, p in ipairs(params) do
     local piece, a = piece_of[p], behind[grads[k]]
     ps[k], gs[k] = p, grads[k]
     if in_pieces(optimizer, p) then
-      prepare(optimizer, piece)
       ps[k], gs[k], pieces[#pieces + 1] = piece.own, a and a.own or own(piece, grads[k]), piece
     end
   end
@@ -301,12 +333,18 @@ function Outer:begin(trace)
   end
 end
 
--- What was assigned to the whole goes into the pieces.
+-- What was assigned to the whole goes into the pieces: in one order on all ranks, which
+-- that of a table is not.
 function Outer:finish()
+  local list = {}
   for p, piece in pairs(piece_of) do
     if not self.updated[piece] and core.id(core.current(p)) ~= core.id(p) then
-      core.assign(piece.own, own(piece, core.current(p)))
+      list[#list + 1] = piece
     end
+  end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  for _, piece in ipairs(list) do
+    core.assign(piece.own, own(piece, core.current(piece.whole)))
   end
 end
 
