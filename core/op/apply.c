@@ -53,8 +53,8 @@ size_t mrt_option_bytes(mrt_option_kind kind) {
   return sizes[kind];
 }
 
-/* Field by field, so that equal options are equal bytes: padding stays zero. */
-static void copy_options(const mrt_op *op, char *to, const void *from) {
+void mrt_copy_options(const mrt_op *op, void *into, const void *from) {
+  char *to = into;
   for (int i = 0; i < op->option_count; i++) {
     const mrt_option *o = &op->options[i];
     memcpy(to + o->offset, (const char *)from + o->offset,
@@ -193,7 +193,7 @@ static mrt_status make_expr(call *c, const void *options, mrt_expr **out,
   mrt_context *ctx = c->ctx;
   int nout = 1;
   mrt_options_init(c->op, own);
-  if (options) copy_options(c->op, own, options);
+  if (options) mrt_copy_options(c->op, own, options);
   if (draws(c)) give_draw(ctx, own);
   for (int i = 0; i < c->nin; i++)
     if (c->in[i]->ctx != ctx)

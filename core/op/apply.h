@@ -9,6 +9,9 @@
 
 enum { MRT_MAX_OPTIONS = 512 }; /* bytes of one operator's options */
 
+/* Field by field into what is zero: equal options are equal bytes then, for no
+ * padding is among them. */
+void mrt_copy_options(const mrt_op *op, void *to, const void *from);
 /* Check the inputs' count and run the row's inference: fills types[0..*nout),
  * normalises `options` in place. */
 mrt_status mrt_infer_types(const mrt_op *op, int nin, const mrt_type *const *in,

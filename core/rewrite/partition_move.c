@@ -29,7 +29,7 @@ mrt_status mrt_partition_put_all(mrt_partition *p, int op, const void *options,
   const mrt_type **of = MRT_NEW(a, const mrt_type *, nin);
   int count;
   if (!own || !types || !of) return mrt_nomem(&g->ctx->error);
-  if (options && row->options_size) memcpy(own, options, row->options_size);
+  if (options) mrt_copy_options(row, own, options);
   for (int i = 0; i < nin; i++) of[i] = &in[i]->type;
   MRT_TRY(mrt_infer_types(row, nin, of, own, types, &count, &g->ctx->error));
   mrt_node *n = mrt_graph_node(g, row, nin, in, own, count, types, at);
