@@ -17,6 +17,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local compare = require "mrt.bench.mesh_compare"
 local format = require "mrt.util.format"
 
 local MICRO <const> = 4 -- with a pipeline
@@ -51,32 +52,12 @@ local function formula(run)
   return 4 * (ranks_of(grid) * each + ends)
 end
 
-local function distance(a, b)
-  local most = 0
-  for i, x in ipairs(a.losses) do most = math.max(most, math.abs(x / b.losses[i] - 1)) end
-  return most
-end
-
-local function furthest(run)
-  local off = 0
-  for r, planned in ipairs(run.planned) do
-    local own = run.taken[r] - planned
-    if math.abs(own) > math.abs(off) then off = own end
-  end
-  return off
-end
-
-local function sum(list)
-  local out = 0
-  for _, x in ipairs(list) do out = out + x end
-  return out
-end
-
 local function row_of(run, one)
-  return { model = run.model, grid = run.grid, loss = distance(run, one),
-    last = run.losses[#run.losses], off = furthest(run),
+  return { model = run.model, grid = run.grid, loss = compare.distance(run, one),
+    last = run.losses[#run.losses], off = compare.furthest(run),
     peak = math.max(table.unpack(run.planned)), between = math.max(table.unpack(run.persistent)),
-    sent = sum(run.sent), wire = math.floor(sum(run.wire) + 0.5), losses = run.losses,
+    sent = compare.sum(run.sent), wire = math.floor(compare.sum(run.wire) + 0.5),
+    losses = run.losses,
     planned = run.planned, taken = run.taken, formula = formula(run) }
 end
 
@@ -95,8 +76,8 @@ local function by_hand(o, ranks, one, rows)
     for _, r in ipairs(rows) do
       if r.model == "mlp" and r.grid == "tensor=" .. n then same = r end
     end
-    local row = { model = "mlp", grid = "hand", ranks = n, loss = distance(hand, one),
-      apart = distance(hand, same) }
+    local row = { model = "mlp", grid = "hand", ranks = n, loss = compare.distance(hand, one),
+      apart = compare.distance(hand, same) }
     print(("mlp  by hand, %d ranks    %9.1e  from tensor=%d %.1e"):format(n, row.loss, n,
       row.apart))
     rows[#rows + 1] = row

@@ -17,6 +17,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local compare = require "mrt.bench.mesh_compare"
 local format = require "mrt.util.format"
 
 local MICRO <const> = 8
@@ -32,33 +33,11 @@ local formulas = {
 }
 formulas["1f1b"], formulas.recompute = formulas.gpipe, formulas.gpipe
 
-local function furthest(run)
-  local off = 0
-  for r, planned in ipairs(run.planned) do
-    local own = run.taken[r] - planned
-    if math.abs(own) > math.abs(off) then off = own end
-  end
-  return off
-end
-
--- How far losses are at most, as a share.
-local function distance(a, b)
-  local most = 0
-  for i, x in ipairs(a.losses) do most = math.max(most, math.abs(x / b.losses[i] - 1)) end
-  return most
-end
-
 -- What must cross the wire: each micro-batch over each end of a part twice, of what two
 -- stages have its gradient both ways, and the loss to all others.
 local function formula(run, p)
   local parts = p * (run.way == "interleaved" and 2 or 1)
   return 2 * MICRO * (parts - 1) * run.activation + 2 * run.tied + (p - 1) * 4
-end
-
-local function sum(list)
-  local out = 0
-  for _, x in ipairs(list) do out = out + x end
-  return out
 end
 
 local function show(row)
@@ -71,9 +50,9 @@ end
 
 local function row_of(run, one, p)
   local mesh = run.mesh
-  return { model = run.model, stages = p, way = run.way, loss = distance(run, one),
-    off = furthest(run), sent = sum(run.sent), bubble = run.bubble,
-    formula = mesh and (sum(run.wire) + 0.5) // 1 | 0 or formula(run, p),
+  return { model = run.model, stages = p, way = run.way, loss = compare.distance(run, one),
+    off = compare.furthest(run), sent = compare.sum(run.sent), bubble = run.bubble,
+    formula = mesh and (compare.sum(run.wire) + 0.5) // 1 | 0 or formula(run, p),
     expected = (formulas[run.way] or formulas["1f1b"])(p, MICRO // (mesh or 1)),
     in_flight = run.in_flight, held = math.max(table.unpack(run.held)), losses = run.losses,
     planned = run.planned, taken = run.taken }
@@ -101,7 +80,7 @@ return function(o, ranks)
       end
       if model == "mlp" then
         local hand = ranks(p, function_of, model, "hand", o.steps, MICRO)
-        local far = distance(hand, one)
+        local far = compare.distance(hand, one)
         print(("mlp  %2d by hand      %9s"):format(p, far == 0 and "same" or ("%.1e"):format(far)))
         rows[#rows + 1] = { model = model, stages = p, way = "hand", loss = far }
       end

@@ -12,35 +12,12 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local table_rows = require "mrt.bench.cluster_rows"
 
 local here = debug.getinfo(1, "S").source:match "^@(.*)ranks%.lua$"
 
 local devices <const> = { ["A100-40"] = "a100-40", ["A100-80"] = "a100-80", ["H100-80"] = "h100",
   ["H200"] = "h200" }
-
--- The fields of a line; those in quotes may have commas.
-local function fields(line)
-  local list, at = {}, 1
-  while at <= #line + 1 do
-    local quoted, after = line:match('^"([^"]*)"()', at)
-    local plain = not quoted and line:match("^[^,]*", at)
-    list[#list + 1] = quoted or plain
-    at = (quoted and after or at + #plain) + 1
-  end
-  return list
-end
-
-local function rows_of(path)
-  local file, names, rows = assert(io.open(path)), nil, {}
-  for line in file:lines() do
-    local list, row = fields(line), {}
-    for i, name in ipairs(names or {}) do row[name] = list[i] end
-    if names then rows[#rows + 1] = row end
-    names = names or list
-  end
-  file:close()
-  return rows
-end
 
 local numbers <const> = { "layers", "hidden", "heads", "vocab", "seq", "n_gpu", "zero_stage", "mbs",
   "gbs", "step_time_s" }
@@ -93,7 +70,7 @@ return function(path, ...)
   local ratios = {}
   print(("%-20s %-8s %6s %5s %4s %4s %9s %10s %10s %6s"):format("model", "gpu", "ranks", "zero",
     "rows", "k", "recompute", "published", "predicted", "ratio"))
-  for _, row in ipairs(rows_of(path)) do
+  for _, row in ipairs(table_rows.of(path)) do
     if fits(row, { ... }) then
       local seconds, text = planned(row)
       local what = ("%-20s %-8s %6d %5d %4d %4d %9s %8.3f s "):format(row.model:sub(1, 20), row.gpu,
