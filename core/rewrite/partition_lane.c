@@ -32,8 +32,8 @@ int mrt_piece_dim(const mrt_type *t, int64_t outer, int64_t n,
 mrt_type mrt_piece_type(const mrt_type *t, const mrt_placement *p, int64_t n) {
   mrt_type own = *t;
   int64_t before;
-  if (p->kind == MRT_SHARD)
-    own.dims[mrt_piece_dim(t, p->outer, n, &before)] /= n;
+  int dim = p->kind == MRT_SHARD ? mrt_piece_dim(t, p->outer, n, &before) : -1;
+  if (dim >= 0) own.dims[dim] /= n;
   return own;
 }
 
@@ -83,7 +83,8 @@ static bool place_output(const ruling *r, int to, int output,
     before = t->dims[dim] / r->block;
   }
   *p = mrt_in_pieces(mrt_extent(t, 0, dim) * before);
-  return before && t->dims[dim] && t->dims[dim] % (before * r->pieces) == 0;
+  return before && t->dims[dim] && t->dims[dim] % (before * r->pieces) == 0 &&
+         mrt_piece_dim(t, p->outer, r->pieces, &before) >= 0;
 }
 
 /* The dimension of an input that goes where the cut one goes; -1: none does. */
@@ -115,7 +116,8 @@ static bool place_input(const ruling *r, int input, const mrt_placement *from,
     before = t->dims[d] / r->block;
   }
   *p = mrt_in_pieces(mrt_extent(t, 0, d) * before);
-  return before && t->dims[d] && t->dims[d] % (before * r->pieces) == 0;
+  return before && t->dims[d] && t->dims[d] % (before * r->pieces) == 0 &&
+         mrt_piece_dim(t, p->outer, r->pieces, &before) >= 0;
 }
 
 /* Other groups' collectives are in pieces what they are of the whole: all ranks
