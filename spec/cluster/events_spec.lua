@@ -4,8 +4,8 @@
 
 local Chain = require "mrt.cluster.chain"
 local Events = require "mrt.cluster.events"
-local orders = require "mrt.cluster.orders"
 local pipeline = require "mrt.cluster.pipeline"
+local schedule = require "mrt.pipeline.schedule"
 
 describe("streams", function()
   it("do their tasks in order, after what these wait for", function()
@@ -48,7 +48,7 @@ describe("the bubble of a pipeline is (p - 1) / (m + p - 1)", function()
       local p, m = row[1], row[2]
       it(("%s, %d stages, %d micro-batches"):format(name, p, m), function()
         local seconds, busy = pipeline.run { stages = p, micros = m, chunks = 1,
-          order = orders[name], seconds = one_and_two }
+          order = schedule[name], seconds = one_and_two }
         assert.near(3 * (m + p - 1), seconds, 1e-9)
         for stage = 1, p do
           assert.near((p - 1) / (m + p - 1), 1 - busy[stage] / seconds, 1e-9)
@@ -65,25 +65,25 @@ describe("the bubble of a pipeline is (p - 1) / (m + p - 1)", function()
 end)
 
 describe("a schedule", function()
-  local function run(order)
-    return pcall(pipeline.run, { stages = 2, micros = 2, chunks = 1, order = order,
-      seconds = one_and_two })
+  local function run(actions) -- of each stage
+    return pcall(pipeline.run, { stages = 2, micros = 2, chunks = 1, seconds = one_and_two,
+      order = function() return { actions, actions } end })
   end
-  local function refused(order, text)
-    local ok, problem = run(order)
+  local function refused(actions, text)
+    local ok, problem = run(actions)
     assert.is_false(ok)
     assert.matches(text, type(problem) == "table" and problem.message or tostring(problem))
   end
 
   it("that deadlocks is told before anything runs", function()
-    refused(function() return { { "B", 1, 1 }, { "F", 1, 1 }, { "F", 2, 1 }, { "B", 2, 1 } } end,
+    refused({ { "B", 1, 1 }, { "F", 1, 1 }, { "F", 2, 1 }, { "B", 2, 1 } },
       "deadlock: stage 1 waits at its task 1 %(B1.1%)")
   end)
   it("that leaves a micro-batch out is refused", function()
-    refused(function() return { { "F", 1, 1 }, { "B", 1, 1 } } end, "micro%-batch 2 is missing")
+    refused({ { "F", 1, 1 }, { "B", 1, 1 } }, "micro%-batch 2 is missing")
   end)
   it("that does one twice is refused", function()
-    refused(function() return { { "F", 1, 1 }, { "F", 1, 1 } } end, "is there already")
+    refused({ { "F", 1, 1 }, { "F", 1, 1 } }, "is there already")
   end)
 
   it("waits for what is sent", function()

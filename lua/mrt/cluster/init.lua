@@ -197,10 +197,10 @@ end
 --- Raises: a mesh that does not divide the devices or the model, an option that makes no sense.
 ---@param job {model: table, mesh: table?, rows: integer?, micros: integer?, chunks: integer?,
 ---  zero: integer?, recompute: string?, recomputed: integer?, software: string|table|nil,
----  order: function?, bound: boolean?}
+---  order: mrt.PipelineSchedule?, bound: boolean?}
 ---  mesh: tensor, pipeline, context, data; rows: sequences of a micro-batch; chunks: of
 ---  layers that a stage has in turn; recompute: "none", "selective", "half", "full"; recomputed:
----  layers it is done for; order: a schedule (orders.lua); bound: no schedule is run through,
+---  layers it is done for; order: a schedule of mrt.pipeline; bound: no schedule is run through,
 ---  and no such step is quicker
 ---@return number seconds
 ---@return table told

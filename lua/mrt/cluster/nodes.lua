@@ -62,11 +62,16 @@ local nodes = {}
 ---@field loss "steps"|"softmax"|"fused"
 ---@field dropout number
 
-local function dims(type)
+--- The dimensions of a type, of "f32[2,3]" 2 and 3.
+---@param type string
+---@return integer[]
+function nodes.dims(type)
   local list = {}
   for d in type:match("%[(.*)%]"):gmatch "%d+" do list[#list + 1] = math.tointeger(tonumber(d)) end
   return list
 end
+
+local dims = nodes.dims
 
 local function elements(list, from, to)
   local n = 1

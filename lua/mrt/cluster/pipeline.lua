@@ -2,13 +2,14 @@
 ---
 --- One rank stands for each stage.  A task waits for what it reads: the forward pass of a
 --- micro-batch for that of the stage before, the backward pass for that of the stage behind.
+--- Schedules are those that steps in stages run by (lua/mrt/pipeline/schedule.lua), of F and B.
 --- What is sent takes its time on the way, and with `blocking` the sender's as well.
 ---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
 local Events = require "mrt.cluster.events"
-local orders = require "mrt.cluster.orders"
+local schedule = require "mrt.pipeline.schedule"
 
 local pipeline = {}
 
@@ -16,9 +17,8 @@ local function key(kind, part, micro) return ("%s%d.%d"):format(kind, part, micr
 
 -- Add a stage's tasks; `made` gets them by kind, part (of all stages and chunks) and
 -- micro-batch.
-local function add_stage(sim, o, stage, made)
+local function add_stage(sim, o, stage, order, made)
   local stream = sim:stream(("stage %d"):format(stage))
-  local order = (o.order or orders.one_f_one_b)(stage, o.stages, o.micros, o.chunks)
   for _, step in ipairs(order) do
     local kind, micro, chunk = step[1], step[2], step[3] or 1
     local part = (chunk - 1) * o.stages + stage
@@ -48,14 +48,17 @@ end
 ---       seconds = function(kind) return kind == "F" and 1 or 2 end }
 ---
 --- Raises: a schedule that leaves out or repeats something, one that deadlocks.
----@param o {stages: integer, micros: integer, chunks: integer, order: function?,
+---@param o {stages: integer, micros: integer, chunks: integer, order: mrt.PipelineSchedule?,
 ---  seconds: fun(kind: string, stage: integer, chunk: integer): number,
 ---  send: (fun(from: integer, to: integer): number)?}
 ---@return number seconds
 ---@return number[] busy  seconds of each stage
 function pipeline.run(o)
   local sim, made, streams = Events.new(), {}, {}
-  for stage = 1, o.stages do streams[stage] = add_stage(sim, o, stage, made) end
+  local order = o.order or o.chunks > 1 and schedule.interleaved or schedule.one_f_one_b
+  for stage, own in ipairs(order(o.stages, o.micros, o.chunks)) do
+    streams[stage] = add_stage(sim, o, stage, own, made)
+  end
   local parts = o.stages * o.chunks
   local function send(a, b)
     return o.send and o.send((a - 1) % o.stages + 1, (b - 1) % o.stages + 1) or 0

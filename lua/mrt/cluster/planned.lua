@@ -13,6 +13,7 @@ local collectives = require "mrt.cluster.collectives"
 local nodes = require "mrt.cluster.nodes"
 local parts = require "mrt.cluster.parts"
 local simulate = require "mrt.pipeline.simulate"
+local topology = require "mrt.cluster.topology"
 
 local planned = {}
 
@@ -106,15 +107,6 @@ local function seconds_of(cluster, size, plans, order)
   return rest + (sim and sim.makespan or 0), sim and sim.bubble or 0, flops / #plans
 end
 
--- Links that take no time.
-local function unlinked(cluster)
-  local free = {}
-  for i, level in ipairs(cluster.levels) do
-    free[i] = { name = level.name, size = level.size, bandwidth = math.huge, latency = 0 }
-  end
-  return setmetatable({ levels = free }, { __index = cluster })
-end
-
 ---@class mrt.cluster.Planned
 ---@field seconds number  of a step, predicted
 ---@field exposed number  of these: it would be so much quicker if links took no time
@@ -130,7 +122,7 @@ end
 ---@return mrt.cluster.Planned
 function planned.step(cluster, size, plans, order)
   local seconds, bubble, flops = seconds_of(cluster, size, plans, order)
-  local free = seconds_of(unlinked(cluster), size, plans, order)
+  local free = seconds_of(topology.unlinked(cluster), size, plans, order)
   return { seconds = seconds, exposed = math.max(0, seconds - free), bubble = bubble,
     flops = flops, utilisation = flops / (seconds * cluster.device.flops.bf16) }
 end

@@ -28,7 +28,7 @@ local step = {}
 ---@field recompute string
 ---@field recomputed? integer
 ---@field software table<string, any>  software.lua
----@field order? function
+---@field order? mrt.PipelineSchedule
 ---@field share? mrt.cluster.Share
 ---@field bound? boolean  no events: what micro-batches take at least stands for them
 

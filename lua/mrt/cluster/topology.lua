@@ -47,4 +47,15 @@ function topology.bandwidth(level)
   return level.bandwidth / (level.oversubscription or 1)
 end
 
+--- The same cluster with links that take no time: what is not communication.
+---@param cluster mrt.Cluster
+---@return mrt.Cluster
+function topology.unlinked(cluster)
+  local free = {}
+  for i, level in ipairs(cluster.levels) do
+    free[i] = { name = level.name, size = level.size, bandwidth = math.huge, latency = 0 }
+  end
+  return setmetatable({ levels = free }, { __index = cluster })
+end
+
 return topology

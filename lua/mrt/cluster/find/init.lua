@@ -15,6 +15,7 @@ local candidates = require "mrt.cluster.find.candidates"
 local core = require "mrt.core"
 local estimate = require "mrt.estimate"
 local memory = require "mrt.cluster.find.memory"
+local topology = require "mrt.cluster.topology"
 
 local find = {}
 
@@ -149,15 +150,6 @@ local function rivals(o, list, found, most)
   return out
 end
 
--- The same devices, with links that take no time.
-local function unlinked(cluster)
-  local free = {}
-  for i, level in ipairs(cluster.levels) do
-    free[i] = { name = level.name, size = level.size, bandwidth = math.huge, latency = 0 }
-  end
-  return setmetatable({ levels = free }, { __index = cluster })
-end
-
 --- Say why a candidate takes as long: `exposed`, seconds of collectives that are behind no
 --- computation; `bubble`, the share of the pipeline's time in which the busiest stage waits;
 --- `mfu`, flops of the model against those of the devices.
@@ -166,7 +158,7 @@ end
 ---@return mrt.cluster.Candidate
 function find.explain(o, c)
   if not c.seconds then run_through(o, c, o) end
-  local free = unlinked(o.cluster):step(job_of(o, c, true))
+  local free = topology.unlinked(o.cluster):step(job_of(o, c, true))
   c.exposed = math.max(0, c.least - free)
   c.bubble = c.mesh.pipeline == 1 and 0 or 1 - c.told.busy / c.told.micros
   c.mfu = o.flops / (c.seconds * o.peak)

@@ -2,13 +2,9 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local shape = {}
+local dims = require "mrt.cluster.nodes".dims
 
-local function dims(type)
-  local list = {}
-  for d in type:match("%[(.*)%]"):gmatch "%d+" do list[#list + 1] = math.tointeger(tonumber(d)) end
-  return list
-end
+local shape = {}
 
 -- Heads of keys, which are packed with queries or not: of what attention reads `[B,T,n]`.
 local function kv_heads(read, heads, width)
