@@ -182,7 +182,7 @@ bool mrt_partition_lane(mrt_partition *p, const mrt_node *n, mrt_lane *lane,
   for (int i = 0; i < n->nin; i++)
     *bytes += mrt_partition_bytes(p, n->in[i], &replicated);
   *bytes += mrt_node_flops(n) / FLOPS * (1 - 1 / (double)p->size);
-  if (c.bytes < 0 || (c.bytes > *bytes && *bytes >= 0)) return false;
+  if (c.bytes < 0 || c.bytes > *bytes) return false;
   *bytes = c.bytes;
   return true;
 }
@@ -324,6 +324,7 @@ static mrt_status place_leaf(mrt_partition *p, mrt_value *v) {
   mrt_located *own = mrt_located_of(p, v);
   *own = (mrt_located){ .at = replicated,
                         .local = v,
+                        .apart = is_piece(p, v),
                         .weight = v->leaf == MRT_LEAF_VARIABLE };
   if (p->inputs) return place_input(p, v);
   if (!cut) return MRT_OK;
