@@ -379,9 +379,8 @@ struct mrt_plan_options {
   bool spare;  /* run so only where a rank has a core to spare; no other plan */
   int context; /* 1 + the communicator of ranks that share the sequence of their
                   inputs, the second dimension; 0: none do */
-  bool
-      no_sequence; /* sums over ranks that share weights are taken whole, not in
-                       pieces of the sequence */
+  bool no_sequence; /* sums over ranks that share weights are taken whole, not
+                       in pieces of the sequence */
   const char *name;
   const mrt_measured *measured; /* instead of predictions, in ascending order of
                                      keys */

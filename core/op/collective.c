@@ -218,9 +218,12 @@ static const mrt_option recvs[] = {
   .cost = MRT_COST_move, .width = MRT_WIDE
 
 const mrt_op mrt_op_allreduce = {
-  ROW(allreduce, 1, reduces),   .doc = "y = the reduction of x of all ranks",
-  .shard_rule = rule_allreduce, .grad = grad_allreduce,
-  .bytes = bytes_twice,         .inplace = 1,
+  ROW(allreduce, 1, reduces),
+  .doc = "y = the reduction of x of all ranks",
+  .shard_rule = rule_allreduce, /* of groups beside it */
+  .grad = grad_allreduce,
+  .bytes = bytes_twice,
+  .inplace = 1,
   .traits = MRT_COLLECTIVE,
 };
 const mrt_op mrt_op_reduce_scatter = {
@@ -232,9 +235,12 @@ const mrt_op mrt_op_reduce_scatter = {
   .traits = MRT_COLLECTIVE,
 };
 const mrt_op mrt_op_allgather = {
-  ROW(allgather, 1, gathers), .doc = "y = x of all ranks, one behind the other",
-  .shard_rule = rule_pieces,  .grad = grad_allgather,
-  .bytes = bytes_once,        .traits = MRT_COLLECTIVE | MRT_REPEATS,
+  ROW(allgather, 1, gathers),
+  .doc = "y = x of all ranks, one behind the other",
+  .shard_rule = rule_pieces, /* of groups beside it */
+  .grad = grad_allgather,
+  .bytes = bytes_once,
+  .traits = MRT_COLLECTIVE | MRT_REPEATS,
 };
 const mrt_op mrt_op_broadcast = {
   ROW(broadcast, 1, broadcasts),

@@ -31,6 +31,11 @@ static inline bool mrt_same_placement(const mrt_placement *a,
   return a->kind == b->kind && (a->kind != MRT_SHARD || a->outer == b->outer);
 }
 
+/* Do so many positions make up `runs` runs of n equal pieces, with none empty? */
+static inline bool mrt_divides(int64_t positions, int64_t runs, int64_t n) {
+  return positions > 0 && runs > 0 && positions % runs == 0 &&
+         positions / runs % n == 0;
+}
 /* The dimension that n pieces after `outer` elements are cut along; *before:
  * how many lie before them in it.  -1: they are not. */
 int mrt_piece_dim(const mrt_type *t, int64_t outer, int64_t n, int64_t *before);

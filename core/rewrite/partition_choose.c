@@ -23,9 +23,8 @@
 #include <string.h>
 
 enum {
-  AHEAD = 64, /* nodes that a way to cut is tried on */
-  MAX_RUNS =
-      8, /* runs in a dimension, each in pieces: 3 of query, key, value */
+  AHEAD = 64,    /* nodes that a way to cut is tried on */
+  MAX_RUNS = 8,  /* in a dimension, each in pieces: 3 of query, key, value */
   MAX_CHAIN = 16 /* views between a weight and what reads it */
 };
 

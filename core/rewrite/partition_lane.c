@@ -24,7 +24,7 @@ int mrt_piece_dim(const mrt_type *t, int64_t outer, int64_t n,
   for (int d = 0; d < t->rank && prefix <= outer; prefix *= t->dims[d++]) {
     if (prefix == 0 || outer % prefix) return -1;
     *before = outer / prefix;
-    if (t->dims[d] && t->dims[d] % (*before * n) == 0) return d;
+    if (mrt_divides(t->dims[d], *before, n)) return d;
   }
   return -1;
 }
@@ -83,7 +83,7 @@ static bool place_output(const ruling *r, int to, int output,
     before = t->dims[dim] / r->block;
   }
   *p = mrt_in_pieces(mrt_extent(t, 0, dim) * before);
-  return before && t->dims[dim] && t->dims[dim] % (before * r->pieces) == 0 &&
+  return mrt_divides(t->dims[dim], before, r->pieces) &&
          mrt_piece_dim(t, p->outer, r->pieces, &before) >= 0;
 }
 
@@ -116,7 +116,7 @@ static bool place_input(const ruling *r, int input, const mrt_placement *from,
     before = t->dims[d] / r->block;
   }
   *p = mrt_in_pieces(mrt_extent(t, 0, d) * before);
-  return before && t->dims[d] && t->dims[d] % (before * r->pieces) == 0 &&
+  return mrt_divides(t->dims[d], before, r->pieces) &&
          mrt_piece_dim(t, p->outer, r->pieces, &before) >= 0;
 }
 

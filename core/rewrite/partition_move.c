@@ -172,12 +172,11 @@ static mrt_status whole_of(mrt_partition *p, mrt_value *v, mrt_value **out) {
 
 static mrt_status make(mrt_partition *p, mrt_value *v,
                        const mrt_placement *want, mrt_value **out) {
-  mrt_located *own_ = mrt_located_of(p, v);
+  mrt_located *at = mrt_located_of(p, v);
   mrt_type piece = mrt_piece_type(&v->type, want, p->size);
   mrt_value *whole;
-  if (want->kind == MRT_SHARD && own_->at.kind == MRT_PARTIAL &&
-      !own_->gathered)
-    return scatter(p, own_->local, want->outer, piece, out);
+  if (want->kind == MRT_SHARD && at->at.kind == MRT_PARTIAL && !at->gathered)
+    return scatter(p, at->local, want->outer, piece, out);
   MRT_TRY(whole_of(p, v, &whole));
   if (want->kind == MRT_PARTIAL) return once(p, whole, out);
   return own(p, whole, want->outer, piece, out);
@@ -195,16 +194,20 @@ mrt_status mrt_partition_move(mrt_partition *p, mrt_value *v,
   return MRT_OK;
 }
 
+/* A weight that is gathered forward is gathered again backward, and its gradient
+ * then is a sum over the ranks. */
+enum { WEIGHT_MOVES = 3 };
+
 double mrt_partition_bytes(const mrt_partition *p, const mrt_value *v,
                            const mrt_placement *want) {
   const mrt_located *at = mrt_located_of(p, v);
   double n = (double)p->size, bytes = (double)mrt_type_bytes(&v->type);
-  double once_ = (n - 1) / n * bytes * (at->weight ? 3 : 1);
+  double moved = (n - 1) / n * bytes * (at->weight ? WEIGHT_MOVES : 1);
   bool sums = at->at.kind == MRT_PARTIAL;
   if (mrt_same_placement(&at->at, want)) return 0;
   if (want->kind != MRT_REPLICATE && at->repeated &&
       mrt_same_placement(&at->again, want))
     return 0;
   if (is_there(p, v)) return 0;
-  return want->kind == MRT_SHARD && sums ? 0 : once_;
+  return want->kind == MRT_SHARD && sums ? 0 : moved;
 }

@@ -12,6 +12,7 @@
 #include "op/build.h"
 #include "op/move.h"
 #include "op/views.h"
+#include "rewrite/partition.h"
 #include "run/run.h"
 
 /* ---- writing ------------------------------------------------------------- */
@@ -195,26 +196,15 @@ MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
   return MRT_OK;
 }
 
-/* Is there a dimension along which pieces begin after `outer` elements?  None is
- * empty. */
-static bool is_along_dim(const mrt_type *t, int64_t outer, int64_t ranks) {
-  int64_t prefix = 1;
-  for (int d = 0; d < t->rank && prefix <= outer; prefix *= t->dims[d++]) {
-    if (outer % prefix) return false;
-    int64_t runs = outer / prefix;
-    if (t->dims[d] % runs == 0 && t->dims[d] / runs % ranks == 0) return true;
-  }
-  return false;
-}
-
 /* Do `outer` runs of the ranks' equal pieces make up all of it? */
 static mrt_status check_cut(mrt_context *ctx, const mrt_tensor *shard,
                             const mrt_tensor *piece, int comm, int64_t outer) {
   const mrt_communicator *ranks = mrt_communicator_find(ctx, comm);
   int64_t count = mrt_type_count(&shard->type);
+  int64_t before;
   if (!ranks) return ctx->error.status;
   bool fits = outer > 0 && outer <= count &&
-              is_along_dim(&shard->type, outer, ranks->size) &&
+              mrt_piece_dim(&shard->type, outer, ranks->size, &before) >= 0 &&
               piece->type.rank == 1 &&
               piece->type.dims[0] == count / ranks->size;
   if (fits && piece->variable && !piece->variable->shard_count) return MRT_OK;

@@ -257,7 +257,7 @@ end
 local function new_state(optimizer, piece)
   local whole_state, names, state = optimizer:state_of(piece.whole), {}, {}
   for name in pairs(whole_state) do names[#names + 1] = name end
-  table.sort(names) -- ranks meet for each
+  table.sort(names)
   for _, name in ipairs(names) do
     local v = whole_state[name]
     state[name] = cut(v, piece.outer, piece.comm, v:get_name()).own
