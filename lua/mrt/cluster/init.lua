@@ -15,9 +15,6 @@ local machines = require "mrt.cluster.machines"
 local read = require "mrt.cluster.read"
 local software = require "mrt.cluster.software"
 
--- A step that a device replays takes so much of the launches of eager PyTorch.
-local RECORDED <const> = 0.02
-
 ---@class mrt.cluster
 local cluster = {}
 
@@ -122,18 +119,16 @@ function Cluster:send(bytes, from, to)
   return collectives.send(self.levels, bytes, from, to)
 end
 
---- Predict how long a planned step takes on one of these devices, with what ranks do together
---- over all of them.  Launches are those of a recorded step.
+--- Predict how long a planned step takes on one of these devices, all its micro-batches, with
+--- what ranks do together over all of them.  Launches are those of a recorded step.  Of a stage
+--- of a pipeline: how long it works.
 ---
 ---     local step = mrt.compile(function(x) return x:matmul(x):sum() end)
 ---     mrt.cluster "dgx-h100:8":plan(step:plan(mrt.ones(64, 64))) > 0  --> true
 ---@param plan mrt.Plan
 ---@return number seconds
 function Cluster:plan(plan)
-  local list = require "mrt.cluster.nodes".of_plan(plan, true)
-  local mesh = { tensor = 1, context = 1, pipeline = 1, data = self.devices }
-  return require "mrt.cluster.parts".chain({ cluster = self, mesh = mesh,
-    software = { host = RECORDED } }, list).until_done
+  return require "mrt.cluster.planned".rank(self, plan)
 end
 
 local axes <const> = { "tensor", "pipeline", "context", "data", tensor = true, pipeline = true,

@@ -75,7 +75,7 @@ end
 --- Attention of this rank's heads, the products around it included.
 function pieces.attention(m, o)
   local list, p = maker(o.dtype)
-  local width = m.head_dim or m.hidden // m.heads
+  local width = m.hidden // m.heads
   local heads, kv = share(m.heads, o.tensor, "heads"), math.max(1, m.kv_heads // o.tensor)
   local inner = heads * width
   local qkv, out = p(inner + 2 * kv * width, m.hidden), p(m.hidden, inner)

@@ -9,6 +9,7 @@
 
 local core = require "mrt.core"
 local Events = require "mrt.cluster.events"
+local check = require "mrt.pipeline.check"
 local schedule = require "mrt.pipeline.schedule"
 
 local pipeline = {}
@@ -21,7 +22,7 @@ local function add_stage(sim, o, stage, order, made)
   local stream = sim:stream(("stage %d"):format(stage))
   for _, step in ipairs(order) do
     local kind, micro, chunk = step[1], step[2], step[3] or 1
-    local part = (chunk - 1) * o.stages + stage
+    local part = check.part(stage, chunk, o.stages)
     local name = key(kind, part, micro)
     if made[name] or (kind ~= "F" and kind ~= "B") or micro < 1 or micro > o.micros
       or chunk < 1 or chunk > o.chunks then
@@ -60,15 +61,14 @@ function pipeline.run(o)
     streams[stage] = add_stage(sim, o, stage, own, made)
   end
   local parts = o.stages * o.chunks
-  local function send(a, b)
-    return o.send and o.send((a - 1) % o.stages + 1, (b - 1) % o.stages + 1) or 0
-  end
+  local function home(part) return (check.home(part, o.stages)) end
+  local function send(a, b) return o.send and o.send(home(a), home(b)) or 0 end
   for part = 1, parts do
     for micro = 1, o.micros do
       local f, b = key("F", part, micro), key("B", part, micro)
       if not made[f] or not made[b] then
         core.fail("value", "cluster", ("schedule of stage %d: micro-batch %d is missing")
-          :format((part - 1) % o.stages + 1, micro))
+          :format(home(part), micro))
       end
       if part < parts then
         connect(sim, made, f, key("F", part + 1, micro), send(part, part + 1))

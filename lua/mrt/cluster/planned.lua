@@ -59,15 +59,19 @@ local function measure(o, plan)
   return parts.chain(o.job, list).until_done, flops
 end
 
--- What runs in a step beside the phases of a pipeline: seconds, and flops of all.
-local function rest_of(o, plan)
-  local phase = {}
-  for _, p in ipairs(plan.pipeline and plan.pipeline.phases or {}) do phase[p.plan] = true end
+local function phases_of(plan)
+  local is_phase = {}
+  for _, p in ipairs(plan.pipeline and plan.pipeline.phases or {}) do is_phase[p.plan] = true end
+  return is_phase
+end
+
+-- What a plan runs in a step: seconds but of the plans in `apart`, and flops of all.
+local function total_of(o, plan, apart)
   local seconds, flops = 0, 0
   for _, part in ipairs(plan:parts()) do
     local s, f = measure(o, part.plan)
     flops = flops + part.runs * f
-    if not phase[part.plan] then seconds = seconds + part.runs * s end
+    if not apart[part.plan] then seconds = seconds + part.runs * s end
   end
   return seconds, flops
 end
@@ -95,16 +99,28 @@ local function piped(o, plans, order)
   return simulate(order, by)
 end
 
-local function seconds_of(cluster, size, plans, order)
-  local o = { cluster = cluster, size = size, groups = groups_of(size),
+local function setting(cluster, size)
+  return { cluster = cluster, size = size, groups = groups_of(size),
     job = { cluster = cluster, mesh = size, software = { host = RECORDED } } }
-  local rest, flops = 0, 0
+end
+
+local function seconds_of(cluster, size, plans, order)
+  local o, rest, flops = setting(cluster, size), 0, 0
   for _, plan in ipairs(plans) do
-    local s, f = rest_of(o, plan)
+    local s, f = total_of(o, plan, phases_of(plan))
     rest, flops = math.max(rest, s), flops + f
   end
   local sim = order and piped(o, plans, order)
   return rest + (sim and sim.makespan or 0), sim and sim.bubble or 0, flops / #plans
+end
+
+--- Predict how long one rank works for a step; its collectives are of all devices.
+---@param cluster mrt.Cluster
+---@param plan mrt.Plan
+---@return number seconds
+function planned.rank(cluster, plan)
+  local size = { tensor = 1, context = 1, shard = 1, data = cluster.devices, pipeline = 1 }
+  return (total_of(setting(cluster, size), plan, {}))
 end
 
 ---@class mrt.cluster.Planned

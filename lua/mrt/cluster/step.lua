@@ -9,6 +9,7 @@
 ---
 --- SPDX-License-Identifier: MIT
 
+local check = require "mrt.pipeline.check"
 local collectives = require "mrt.cluster.collectives"
 local core = require "mrt.core"
 local parts = require "mrt.cluster.parts"
@@ -65,7 +66,7 @@ end
 -- last have a table of the vocabulary besides.
 local function layers_of(job, stage, chunk)
   local all, n = job.model.layers, job.mesh.pipeline * job.chunks
-  local part = (chunk - 1) * job.mesh.pipeline + stage
+  local part = check.part(stage, chunk, job.mesh.pipeline)
   local rest, before = all % n, (n - all % n + 1) // 2
   return all // n + (part > before and part <= before + rest and 1 or 0)
 end
@@ -130,10 +131,10 @@ local function pass_of(job, stages, send)
   return function(kind, stage, chunk)
     local seconds = stages[stage][chunk][kind].until_done
     if not job.software.blocking then return seconds end
-    local part = (chunk - 1) * P + stage
+    local part = check.part(stage, chunk, P)
     local to = kind == "F" and part + 1 or part - 1
     if to < 1 or to > P * job.chunks then return seconds end
-    return seconds + send(stage, (to - 1) % P + 1)
+    return seconds + send(stage, (check.home(to, P)))
   end
 end
 
