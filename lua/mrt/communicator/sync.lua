@@ -10,8 +10,9 @@ local core = require "mrt.core"
 
 local together = {}
 
-local function world()
-  local number = core.communicator.world()
+-- Of a communicator, or of all ranks: its number, this rank, how many there are.
+local function place_in(comm)
+  local number = comm and comm.number or core.communicator.world()
   local rank, size = core.communicator.info(number)
   return number, rank, size
 end
@@ -19,14 +20,15 @@ end
 --- Return this rank, from 0, and how many there are.
 ---@return integer rank
 ---@return integer size
-function together.rank() return select(2, world()) end
+function together.rank() return select(2, place_in()) end
 
 --- Return the text that rank `root` gives.
 ---@param root integer
 ---@param text? string  of the root
+---@param comm? mrt.Communicator  default: all ranks
 ---@return string
-function together.broadcast(root, text)
-  local number, rank = world()
+function together.broadcast(root, text, comm)
+  local number, rank = place_in(comm)
   local own = rank == root and text or nil
   local size = core.communicator.bytes(number, "broadcast", root,
     own and ("<I8"):pack(#own) or 8)
@@ -35,10 +37,11 @@ end
 
 --- Return the texts of all ranks, of rank 0 first.
 ---@param text string
+---@param comm? mrt.Communicator  default: all ranks
 ---@return string[]
-function together.gather(text)
-  local texts, _, size = {}, together.rank()
-  for r = 0, size - 1 do texts[r + 1] = together.broadcast(r, text) end
+function together.gather(text, comm)
+  local texts, _, _, size = {}, place_in(comm)
+  for r = 0, size - 1 do texts[r + 1] = together.broadcast(r, text, comm) end
   return texts
 end
 

@@ -117,4 +117,17 @@ end
 ---@return integer
 function Settings:home(part) return (check.home(part, self.p)) end
 
+--- The stages of these parts, ascending, each once.
+---@param parts integer[]
+---@return integer[]
+function Settings:stages_of(parts)
+  local seen, out = {}, {}
+  for _, part in ipairs(parts) do
+    local s = self:home(part)
+    if not seen[s] then seen[s], out[#out + 1] = true, s end
+  end
+  table.sort(out)
+  return out
+end
+
 return pipeline

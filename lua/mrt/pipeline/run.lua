@@ -11,6 +11,7 @@ local Bucket = require "mrt.shard.bucket"
 local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
+local together = require "mrt.communicator.sync"
 
 local op = core.op
 
@@ -94,22 +95,10 @@ function run.describe(order, graph)
     :format(order.m, order.v, hash, table.concat(ends, ", "))
 end
 
--- The texts of all stages.
-local function gather(settings, text)
-  local comm, out = settings.comm.number, {}
-  for root = 0, settings.p - 1 do
-    local own = root == settings.stage - 1
-    local size = core.communicator.bytes(comm, "broadcast", root, own and ("<I8"):pack(#text) or 8)
-    out[root + 1] = core.communicator.bytes(comm, "broadcast", root,
-      own and text or (("<I8"):unpack(size)))
-  end
-  return out
-end
-
 -- All stages have planned the same, and what several have is the same.
 local function agree(entry)
   local settings = entry.settings
-  for s, said in ipairs(settings.p > 1 and gather(settings, entry.said) or {}) do
+  for s, said in ipairs(together.gather(entry.said, settings.comm)) do
     if said ~= entry.said then
       core.fail("rank", "pipeline", ("stage %d has %s; stage %d has %s"):format(settings.stage,
         entry.said, s, said))

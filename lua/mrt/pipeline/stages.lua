@@ -121,16 +121,6 @@ local function averaged(self, g)
   return op.allreduce(g, { comm = replicas.number, op = "mean", lazy = true })
 end
 
-local function stages_of(settings, parts)
-  local seen, out = {}, {}
-  for _, part in ipairs(parts) do
-    local s = settings:home(part)
-    if not seen[s] then seen[s], out[#out + 1] = true, s end
-  end
-  table.sort(out)
-  return out
-end
-
 -- A gradient that only looks like one.  Whoever reads it reads a variable by which that
 -- is seen.
 local function stand_in(self, p)
@@ -154,7 +144,7 @@ local function cut_section(self, ys, xs, o)
     local made = cut.parts(core.current(ys[1]), xs, settings.p * settings.v, settings.begins)
     section.cut, section.stages_of = made, {}
     for i, x in ipairs(xs) do
-      section.stages_of[i] = stages_of(settings, made.parts_of[core.id(core.current(x))] or { 1 })
+      section.stages_of[i] = settings:stages_of(made.parts_of[core.id(core.current(x))] or { 1 })
     end
   end
   for i, x in ipairs(xs) do

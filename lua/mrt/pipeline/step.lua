@@ -33,26 +33,21 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 ---@field gradient boolean
 ---@field stages integer[]   that have a summand
 
-local function stages_of(settings, values)
-  local seen, out = {}, {}
-  for part in pairs(values) do
-    local s = settings:home(part)
-    if not seen[s] then seen[s], out[#out + 1] = true, s end
-  end
-  table.sort(out)
-  return out
+local function parts_of(values)
+  local parts = {}
+  for part in pairs(values) do parts[#parts + 1] = part end
+  table.sort(parts)
+  return parts
 end
 
 -- What each part of this stage adds up in: the first in the accumulator, others beside it.
-local function places_of(settings, job, values)
-  local parts, into = {}, {}
-  for part in pairs(values) do
-    if settings:home(part) == settings.stage then parts[#parts + 1] = part end
-  end
-  table.sort(parts)
-  for i, part in ipairs(parts) do
-    into[part] = i == 1 and job.into or core.variable(op.full { shape = job.into:get_shape(),
-      value = 0, dtype = job.into:get_dtype() })
+local function places_of(settings, job, parts)
+  local into = {}
+  for _, part in ipairs(parts) do
+    if settings:home(part) == settings.stage then
+      into[part] = not next(into) and job.into or core.variable(op.full {
+        shape = job.into:get_shape(), value = 0, dtype = job.into:get_dtype() })
+    end
   end
   return into
 end
@@ -61,8 +56,9 @@ local function sums_of(state, settings)
   local graph, list = state.sections[1].pipeline.graph, {}
   for i, job in ipairs(state.jobs) do
     local values, gradient = phases.values(graph, job.values[1])
+    local parts = parts_of(values)
     list[i] = { job = job, values = values, gradient = gradient,
-      stages = stages_of(settings, values), into = places_of(settings, job, values) }
+      stages = settings:stages_of(parts), into = places_of(settings, job, parts) }
   end
   return list
 end
