@@ -92,6 +92,23 @@ describe("a collective", function()
     assert.equal(0, comm:sent())
   end)
 
+  it("counts what has been given away, by parts of the ranks too, until they are closed", function()
+    on_all(4, "true", [[
+      local sent = mrt.communicator.sent
+      local half = comm:split(comm.rank // 2)
+      local before = sent()
+      half:allreduce { 1, 2 }
+      local by_half = sent() - before
+      comm:allreduce { 1, 2 }
+      local all = sent() == comm:sent() + half:sent()
+      half:close()
+      local other = comm:split(comm.rank % 2)
+      before = sent()
+      other:allreduce { 1, 2 }
+      return tostring(by_half > 0 and all and before == comm:sent()
+        and sent() - before == by_half)]])
+  end)
+
   it("keeps the shape of nested arrays and the dtype of tensors", function()
     on_all(2, "2 2 6 i32[2,2] u8[2,3]", [[
       local a = comm:allreduce { { 1, 2 }, { 3, 4 } }

@@ -9,7 +9,6 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local core = require "mrt.core"
 local json = require "mrt.util.json"
 local mesh = require "mrt.mesh"
 local nn, optim = mrt.nn, mrt.optim
@@ -46,16 +45,6 @@ collectgarbage()
 collectgarbage()
 local before = mrt.memory().now
 mrt.seed(2)
-
--- Bytes that this rank has given to others so far, by all communicators.
-local function sent_so_far()
-  local sum, number = 0, 0
-  while true do
-    local there, _, _, _, _, sent = pcall(core.communicator.info, number)
-    if not there then return sum end
-    sum, number = sum + sent, number + 1
-  end
-end
 
 -- ---- by the option -------------------------------------------------------------------
 
@@ -95,10 +84,10 @@ end
 local function train(step)
   local losses, sent = {}, 0
   for i = 1, steps do
-    local given = sent_so_far()
+    local given = mrt.communicator.sent()
     local loss = step(x, y)
     losses[i] = loss:item()
-    sent = sent_so_far() - given
+    sent = mrt.communicator.sent() - given
     loss:free()
     collectgarbage()
     if i == 1 then mrt.memory { reset = true } end -- before it, weights are cut

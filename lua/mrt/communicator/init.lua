@@ -58,8 +58,11 @@ local function local_rank_of(comm)
   return comm.rank
 end
 
+local last = -1 -- number that there has been: they count from 0
+
 local function wrap(number)
   local comm = { number = number }
+  last = math.max(last, number)
   comm.rank, comm.size, comm.transport, comm.timeout = core.communicator.info(number)
   comm.local_rank = local_rank_of(comm)
   return setmetatable(comm, meta)
@@ -305,6 +308,20 @@ function communicator.supposed(size, rank)
     core.fail("value", "supposed", ("rank %s, 0 to %d wanted"):format(options.show(rank), size - 1))
   end
   return wrap(core.communicator.supposed(rank, size))
+end
+
+--- Return the bytes that this rank has given to others so far, by all communicators that are
+--- not closed.
+---
+---     mrt.communicator.sent()
+---@return integer
+function communicator.sent()
+  local sum = 0
+  for number = 0, last do
+    local open, _, _, _, _, sent = pcall(core.communicator.info, number)
+    sum = sum + (open and sent or 0)
+  end
+  return sum
 end
 
 --- Return the communicator of all ranks: of this one alone, unless a launcher
