@@ -80,7 +80,8 @@ mrt_status mrt_reduction_check(mrt_reduction r, mrt_dtype dtype, mrt_error *e) {
 static mrt_status check(const mrt_communicator *comm, const mrt_collective *c,
                         mrt_error *e) {
   const struct row *row = &rows[c->kind];
-  bool pieces = row->in == PIECE || row->out == PIECE;
+  bool pieces = row->in == PIECE || row->out == PIECE ||
+                c->kind == MRT_COLLECT_all_to_all;
   if (pieces && c->count % comm->size)
     return mrt_fail(e, MRT_ESHAPE,
                     "%lld elements cannot be shared among %d ranks",

@@ -45,7 +45,8 @@ typedef struct mrt_collective {
                     where there are pieces */
   int peer;      /* of broadcast: the root; of send and recv: the other rank */
   const void *in;
-  void *out; /* may be `in`; of allgather, `in` may be its own piece of it */
+  void *out; /* may be `in`, but of all_to_all; of allgather, `in` may be its own
+                piece of it */
   const char *file; /* who asks */
   int line;
 } mrt_collective;

@@ -5,6 +5,8 @@
  *                   first dimension
  *   allgather       y = x of all ranks behind one another along the first
  *                   dimension
+ *   all_to_all      y = piece r of x of each rank, one behind the other; pieces are
+ *                   cut along the first dimension
  *   broadcast       y = x of the root
  *   send, recv      y on one rank = x on another; a send returns nothing, as
  *                   u8[0], and a recv says what comes
@@ -17,8 +19,8 @@
  *   cost    bytes that this rank gives and gets, as the ring moves them:
  *           Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms, 2009
  *   grad    of the sum of what all ranks make of their results: reductions by
- *           sum and mean and gathering are linear, and their gradients are the
- *           transposed collectives.  All ranks must differentiate alike, for
+ *           sum and mean, gathering and exchanging are linear, and their gradients
+ *           are the transposed collectives.  All ranks must differentiate alike, for
  *           the gradient meets the others too.  None of max, min, prod, send,
  *           recv.
  *   fails   EDTYPE, ESHAPE, EVALUE; while it runs ERANK, EINTERRUPT
@@ -64,19 +66,28 @@ static mrt_status infer_allreduce(mrt_infer *c) {
   return want_reducible(c);
 }
 
-static mrt_status infer_reduce_scatter(mrt_infer *c) {
+static mrt_status want_pieces(mrt_infer *c) {
   const mrt_collective_options *o = options_of(c);
   MRT_TRY(want_rows(c));
+  if (c->in[0]->dims[0] % o->size == 0) return MRT_OK;
+  return mrt_refuse(c, MRT_ESHAPE,
+                    "the first dimension of %s cannot be shared among %lld "
+                    "ranks; a multiple of %lld wanted",
+                    mrt_show(c->in[0]).s, (long long)o->size,
+                    (long long)o->size);
+}
+
+static mrt_status infer_reduce_scatter(mrt_infer *c) {
   MRT_TRY(want_reducible(c));
-  if (c->in[0]->dims[0] % o->size)
-    return mrt_refuse(c, MRT_ESHAPE,
-                      "the first dimension of %s cannot be shared among %lld "
-                      "ranks; a multiple of %lld wanted",
-                      mrt_show(c->in[0]).s, (long long)o->size,
-                      (long long)o->size);
+  MRT_TRY(want_pieces(c));
   c->out[0] = *c->in[0];
-  c->out[0].dims[0] /= o->size;
+  c->out[0].dims[0] /= options_of(c)->size;
   return MRT_OK;
+}
+
+static mrt_status infer_all_to_all(mrt_infer *c) {
+  c->out[0] = *c->in[0];
+  return want_pieces(c);
 }
 
 static mrt_status infer_allgather(mrt_infer *c) {
@@ -160,6 +171,11 @@ static void grad_allgather(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, reduce_scatter, &o, b->dout[0]);
 }
 
+/* What came from a rank goes back to it. */
+static void grad_all_to_all(mrt_build *b) {
+  b->din[0] = MRT_MAKE(b, all_to_all, b->options, b->dout[0]);
+}
+
 /* To the root comes the sum; what the others gave was not read. */
 static void grad_broadcast(mrt_build *b) {
   mrt_collective_options o = *(const mrt_collective_options *)b->options;
@@ -202,6 +218,7 @@ static const mrt_option gathers[] = {
   MEETING, OPTION(lazy, "lazy", MRT_OPT_BOOL),
   OPTION(reshard_after_forward, "reshard_after_forward", MRT_OPT_BOOL)
 };
+static const mrt_option exchanges[] = { MEETING };
 static const mrt_option broadcasts[] = { MEETING,
                                          OPTION(peer, "root", MRT_OPT_INT) };
 static const mrt_option sends[] = { MEETING, OPTION(peer, "to", MRT_OPT_INT,
@@ -241,6 +258,14 @@ const mrt_op mrt_op_allgather = {
   .grad = grad_allgather,
   .bytes = bytes_once,
   .traits = MRT_COLLECTIVE | MRT_REPEATS,
+};
+const mrt_op mrt_op_all_to_all = {
+  ROW(all_to_all, 1, exchanges),
+  .doc = "y = this rank's piece of x of all ranks, one behind the other",
+  .shard_rule = rule_pieces, /* of groups beside it */
+  .grad = grad_all_to_all,
+  .bytes = bytes_once,
+  .traits = MRT_COLLECTIVE,
 };
 const mrt_op mrt_op_broadcast = {
   ROW(broadcast, 1, broadcasts),

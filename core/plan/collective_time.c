@@ -67,6 +67,18 @@ static double by_halves(const journey *j, double bytes, const void *o) {
   return half(j, bytes);
 }
 
+/* A piece to each rank, by the links of their level. */
+static double exchange(const journey *j, double bytes, const void *o) {
+  double seconds = 0, met = 1, all = (double)j->ranks;
+  (void)o;
+  for (int i = 0; i < j->d->link_count; i++) {
+    double p = joined(j, i), others = met * (p - 1);
+    if (p > 1) seconds += moving(&j->d->links[i], others, bytes * others / all);
+    met *= p;
+  }
+  return seconds;
+}
+
 static double from_one(const journey *j, double bytes, const void *o) {
   (void)o;
   return tree(j, bytes, 1);
@@ -88,8 +100,9 @@ static const struct {
   double (*seconds)(const journey *j, double bytes, const void *options);
 } rows[] = {
   { MRT_OP_allreduce, reduce_all }, { MRT_OP_reduce_scatter, by_halves },
-  { MRT_OP_allgather, by_halves },  { MRT_OP_broadcast, from_one },
-  { MRT_OP_send, to_peer },         { MRT_OP_recv, to_peer },
+  { MRT_OP_allgather, by_halves },  { MRT_OP_all_to_all, exchange },
+  { MRT_OP_broadcast, from_one },   { MRT_OP_send, to_peer },
+  { MRT_OP_recv, to_peer },
 };
 
 double mrt_collective_seconds(const mrt_device_profile *d, const mrt_node *n) {

@@ -35,6 +35,14 @@ static inline bool mrt_collective_gathers(const mrt_collective *c) {
   return c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare;
 }
 
+/* Bytes that each rank gives to each; 0: all it has. */
+static inline size_t mrt_collective_piece_bytes(const mrt_collective *c,
+                                                int size) {
+  bool cut = c->kind == MRT_COLLECT_reduce_scatter ||
+             c->kind == MRT_COLLECT_all_to_all;
+  return cut ? mrt_collective_in_bytes(c, size) / (size_t)size : 0;
+}
+
 /* A rank in a split, and its place there: its number in its part, the part's
  * size and first rank. */
 typedef struct mrt_split_key {

@@ -167,7 +167,7 @@ void mrt_endpoint_flush(mrt_endpoint *endpoint, double seconds);
 mrt_status mrt_message_run(mrt_communicator *comm, const mrt_collective *c,
                            mrt_error *e);
 
-/* ---- data (message_pairwise.c, message_ring.c) --------------------------- */
+/* ---- data (message_pairwise.c, message_exchange.c, message_ring.c) ------- */
 
 /* Element at which slice r of n elements, cut into `size`, begins. */
 static inline int64_t mrt_message_slice(int64_t n, int size, int r) {
@@ -179,6 +179,8 @@ static inline int64_t mrt_message_slice(int64_t n, int size, int r) {
 void mrt_message_start(mrt_message_comm *m, mrt_request *request, int rank,
                        bool gives, void *data, size_t nbytes);
 mrt_status mrt_message_pairwise(mrt_message_comm *m, const mrt_collective *c,
+                                mrt_error *e);
+mrt_status mrt_message_exchange(mrt_message_comm *m, const mrt_collective *c,
                                 mrt_error *e);
 mrt_status mrt_message_ring(mrt_message_comm *m, const mrt_collective *c,
                             mrt_error *e);

@@ -80,7 +80,7 @@ static void run_small(mrt_message_comm *m, const mrt_collective *c,
   const mrt_control *entered = m->entered[m->calls & 1];
   int rank = m->comm.rank, size = m->comm.size;
   bool scatter = c->kind == MRT_COLLECT_reduce_scatter;
-  size_t piece = scatter ? nbytes / (size_t)size : 0;
+  size_t piece = mrt_collective_piece_bytes(c, size);
   for (int r = 0; r < size; r++)
     m->from[r] = entered[r].small + (size_t)rank * piece;
   if (scatter || c->kind == MRT_COLLECT_allreduce)
@@ -91,6 +91,9 @@ static void run_small(mrt_message_comm *m, const mrt_collective *c,
   else if (mrt_collective_gathers(c))
     for (int r = 0; r < size && nbytes; r++)
       memcpy((char *)c->out + (size_t)r * nbytes, m->from[r], nbytes);
+  else if (c->kind == MRT_COLLECT_all_to_all)
+    for (int r = 0; r < size && piece; r++)
+      memcpy((char *)c->out + (size_t)r * piece, m->from[r], piece);
   if (c->kind != MRT_COLLECT_broadcast || c->peer == rank)
     m->comm.sent += (uint64_t)(size - 1) * nbytes;
 }
@@ -155,6 +158,8 @@ mrt_status mrt_message_run(mrt_communicator *comm, const mrt_collective *c,
   mrt_status s = MRT_OK;
   if (small)
     run_small(m, c, nbytes);
+  else if (c->kind == MRT_COLLECT_all_to_all)
+    s = mrt_message_exchange(m, c, e);
   else if (m->ring && c->kind != MRT_COLLECT_broadcast)
     s = mrt_message_ring(m, c, e);
   else

@@ -136,6 +136,16 @@ static void work_allgather(mrt_shm_comm *m, const shm_part *p) {
   }
 }
 
+static void work_all_to_all(mrt_shm_comm *m, const shm_part *p) {
+  int rank = m->comm.rank, size = m->comm.size;
+  char *out = (char *)p->c->out + (size_t)p->at * p->bytes;
+  for (int i = 0; i < size; i++) {
+    int r = (rank + i) % size; /* not all read one rank */
+    copy(out + (size_t)(r * p->piece) * p->bytes,
+         given(m, p, r, rank * p->piece, rank * p->n), (size_t)p->n * p->bytes);
+  }
+}
+
 static void work_broadcast(mrt_shm_comm *m, const shm_part *p) {
   copy((char *)p->c->out + (size_t)p->at * p->bytes,
        given(m, p, p->c->peer, 0, 0), (size_t)p->n * p->bytes);
@@ -147,6 +157,7 @@ static const moves table[MRT_COLLECTIVES] = {
   [MRT_COLLECT_reduce_scatter] = { true, stage_pieces, work_reduce_scatter,
                                    fetch_reduce_scatter },
   [MRT_COLLECT_allgather] = { false, stage_whole, work_allgather, NULL },
+  [MRT_COLLECT_all_to_all] = { true, stage_pieces, work_all_to_all, NULL },
   [MRT_COLLECT_compare] = { false, stage_whole, work_allgather, NULL },
   [MRT_COLLECT_broadcast] = { false, stage_whole, work_broadcast, NULL },
 };
@@ -249,14 +260,14 @@ static mrt_status run_small(mrt_shm_comm *m, const mrt_collective *c,
   unsigned which = m->calls & 1;
   int size = m->comm.size;
   bool root = c->kind == MRT_COLLECT_broadcast;
-  size_t out = mrt_collective_out_bytes(c, size);
   if (!root || c->peer == m->comm.rank)
     copy(m->mine->small[which], c->in, nbytes);
   MRT_TRY(mrt_shm_agree(m, c, (mrt_shm_operands){ 0 }, e));
   bool scatter = c->kind == MRT_COLLECT_reduce_scatter;
+  size_t piece = mrt_collective_piece_bytes(c, size);
   for (int r = 0; r < size; r++)
-    m->from[r] = m->board->mailboxes[r].small[which] +
-                 (scatter ? (size_t)m->comm.rank * out : 0);
+    m->from[r] =
+        m->board->mailboxes[r].small[which] + (size_t)m->comm.rank * piece;
   if (c->kind == MRT_COLLECT_allreduce || scatter)
     mrt_reduce(c->reduction, c->dtype, m->from, size, &(void *){ c->out }, 1,
                scatter ? c->count / size : c->count);
@@ -265,6 +276,9 @@ static mrt_status run_small(mrt_shm_comm *m, const mrt_collective *c,
   else if (mrt_collective_gathers(c))
     for (int r = 0; r < size; r++)
       copy((char *)c->out + (size_t)r * nbytes, m->from[r], nbytes);
+  else if (c->kind == MRT_COLLECT_all_to_all)
+    for (int r = 0; r < size; r++)
+      copy((char *)c->out + (size_t)r * piece, m->from[r], piece);
   return MRT_OK;
 }
 
@@ -280,6 +294,7 @@ static uint64_t crossed(const mrt_shm_comm *m, const mrt_collective *c,
     if (nbytes <= MRT_SHM_SMALL) return others * nbytes;
     return nbytes - mine + others * mine;
   case MRT_COLLECT_reduce_scatter:
+  case MRT_COLLECT_all_to_all:
     return nbytes - nbytes / (others + 1);
   case MRT_COLLECT_broadcast:
     return c->peer == m->comm.rank ? others * nbytes : 0;

@@ -49,6 +49,7 @@ MRT_KERNEL(arrive, .run = arrive);
 COLLECTIVE(allreduce);
 COLLECTIVE(reduce_scatter);
 COLLECTIVE(allgather);
+COLLECTIVE(all_to_all);
 COLLECTIVE(broadcast);
 COLLECTIVE(send);
 COLLECTIVE(recv);

@@ -288,6 +288,7 @@ static void meet_all(const mrt_call *const *calls, int count,
 COLLECTIVE(allreduce)
 COLLECTIVE(reduce_scatter)
 COLLECTIVE(allgather)
+COLLECTIVE(all_to_all)
 COLLECTIVE(broadcast)
 COLLECTIVE(send)
 COLLECTIVE(recv)

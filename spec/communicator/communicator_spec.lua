@@ -56,6 +56,8 @@ describe("a collective", function()
       return show(comm:reduce_scatter(comm.rank == 0 and { 1, 2, 3, 4 } or { 1, 0, 1, 1 }))]]))
     assert.same({ "1 2 3 4", "1 2 3 4" }, ranks(2, [[
       return show(comm:allgather(comm.rank == 0 and { 1, 2 } or { 3, 4 }))]]))
+    assert.same({ "1 5", "2 6" }, ranks(2, [[
+      return show(comm:all_to_all(comm.rank == 0 and { 1, 2 } or { 5, 6 }))]]))
     assert.same({ "5 6", "5 6", "5 6" }, ranks(3, [[
       return show(comm:broadcast(comm.rank == 2 and { 5, 6 } or { 0, 0 }, { root = 2 }))]]))
     assert.same({ "2 0", "0 1", "1 2" }, ranks(3, [[
@@ -82,7 +84,8 @@ describe("a collective", function()
     local comm = communicator.create()
     assert.same({ 0, 1 }, { comm.rank, comm.size })
     local x = mrt.tensor { { 1.5, 2 }, { 3, 4 } }
-    for _, name in ipairs { "allreduce", "reduce_scatter", "allgather", "broadcast" } do
+    for _, name in ipairs { "allreduce", "reduce_scatter", "allgather", "all_to_all",
+      "broadcast" } do
       assert.equal(x:bytes(), comm[name](comm, x):bytes(), name)
       assert.same({ 1, 2.5 }, comm[name](comm, { 1, 2.5 }), name)
     end
@@ -134,6 +137,23 @@ describe("a collective", function()
     end
   end)
 
+  it("exchanges pieces of any size, and what was exchanged goes back", function()
+    for n = 2, 4 do
+      on_all(n, "true", [[
+        local same = true
+        for _, each in ipairs { 1, 7, 1000, 300000 } do
+          local x = (mrt.arange(comm.size * each) + comm.rank * 7e6):to "i64"
+          local y, own = comm:all_to_all(x), {}
+          for r = 0, comm.size - 1 do
+            own[r + 1] = (mrt.arange(each) + comm.rank * each + r * 7e6):to "i64"
+          end
+          same = same and y:bytes() == mrt.cat(own, 1):bytes()
+            and comm:all_to_all(y):bytes() == x:bytes()
+        end
+        return tostring(same)]])
+    end
+  end)
+
   it("sees ranks split by color, ordered by key", function()
     assert.same({ "0 1: 2 0", "0 0: 3 1", "1 2: 2 0", "1 3: 3 1", "nil" }, ranks(5, [[
       local color = comm.rank < 4 and comm.rank % 2 or -1
@@ -156,6 +176,7 @@ describe("the gradient of a collective", function()
           function(x) return comm:reduce_scatter(x, { op = "mean" }) end,
           function(x) return comm:allgather(x) end,
           function(x) return comm:broadcast(x, { root = comm.size - 1 }) end,
+          function(x) return comm:all_to_all(x * x):sin() end,
           function(x) return comm:allgather(comm:reduce_scatter(x * x)):sin() end,
         }
         local worst = 0
@@ -343,7 +364,7 @@ describe("a compiled step", function()
 end)
 
 describe("a plan with collectives", function()
-  local kinds = { "allreduce", "allgather", "broadcast", "reduce_scatter" }
+  local kinds = { "allreduce", "allgather", "broadcast", "reduce_scatter", "all_to_all" }
 
   -- A step of a random program in which every third tensor is met by a
   -- collective, which on one rank is the identity; its bits.

@@ -103,6 +103,24 @@ void mrt_nccl_forget(mrt_cuda *c, void *data) {
 
 /* ---- calls --------------------------------------------------------------- */
 
+/* Give and get a piece from each, this rank too: in a group of their own. */
+static ncclResult_t queue_exchange(const mrt_nccl *n, const mrt_collective *a,
+                                   cudaStream_t queue) {
+  int size = n->cc->comm->size;
+  size_t piece = mrt_collective_in_bytes(a, size) / (size_t)size;
+  ncclResult_t code = n->lib.begin_group();
+  for (int r = 0; r < size && !code; r++) {
+    size_t at = (size_t)r * piece;
+    code = n->lib.send((const char *)a->in + at, piece, ncclUint8, r, n->comm,
+                       queue);
+    if (!code)
+      code = n->lib.recv((char *)a->out + at, piece, ncclUint8, r, n->comm,
+                         queue);
+  }
+  ncclResult_t end = n->lib.end_group();
+  return code ? code : end;
+}
+
 static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
                               cudaStream_t queue) {
   const mrt_nccl_library *l = &n->lib;
@@ -119,6 +137,8 @@ static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
     return l->reduce_scatter(a->in, a->out, piece, type, op, n->comm, queue);
   case MRT_COLLECT_allgather:
     return l->allgather(a->in, a->out, in, ncclUint8, n->comm, queue);
+  case MRT_COLLECT_all_to_all:
+    return queue_exchange(n, a, queue);
   case MRT_COLLECT_broadcast:
     return l->broadcast(a->in, a->out, in, ncclUint8, a->peer, n->comm, queue);
   case MRT_COLLECT_send:

@@ -19,6 +19,7 @@
 --- - allreduce by sum or mean: the same allreduce of the gradients
 --- - allgather: reduce_scatter by sum
 --- - reduce_scatter by sum: allgather (by mean: divided by the number of ranks)
+--- - all_to_all: all_to_all
 --- - broadcast: the sum goes to the root, 0 to the others
 --- - max, min, prod, send, recv: none
 ---
@@ -146,11 +147,15 @@ end
 ---  which must be a multiple of `size`
 ---@field allgather fun(self, a: mrt.Numbers): mrt.Numbers
 ---  all ranks' `a`, one behind the other along the first dimension
+---@field all_to_all fun(self, a: mrt.Numbers): mrt.Numbers
+---  of `size` pieces of the first dimension, which must be a multiple of `size`, each
+---  rank gets one: piece r of all ranks' `a` on rank r, one behind the other
 ---@field broadcast fun(self, a: mrt.Numbers, options?: integer|{root: integer?}): mrt.Numbers
 ---  `a` of the root, by default rank 0; what the others give tells shape and dtype
 collective("allreduce", { op = "sum" })
 collective("reduce_scatter", { op = "sum" })
 collective("allgather", {})
+collective("all_to_all", {})
 collective("broadcast", { root = options.of("integer", 0) })
 
 --- Give `a` to another rank, which calls recv.
