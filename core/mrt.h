@@ -379,6 +379,10 @@ struct mrt_plan_options {
   bool spare;  /* run so only where a rank has a core to spare; no other plan */
   int context; /* 1 + the communicator of ranks that share the sequence of their
                   inputs, the second dimension; 0: none do */
+  int experts; /* 1 + the communicator of ranks that have experts' matrices in
+                  pieces, and rows of their own; 0: none do */
+  double capacity;  /* of these: room for so many times an even share of what a
+                       rank gives each; the rows beyond are dropped; 0: for all */
   bool no_sequence; /* sums over ranks that share weights are taken whole, not
                        in pieces of the sequence */
   const char *name;

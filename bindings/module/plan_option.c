@@ -57,6 +57,10 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.spare = flag(L, arg, "spare"), o.handed_on = flag(L, arg, "handed_on");
   o.no_sequence = is_off(L, arg, "sequence");
   o.context = (int)count(L, arg, "context");
+  o.experts = (int)count(L, arg, "experts");
+  lua_getfield(L, arg, "capacity");
+  o.capacity = lua_tonumber(L, -1);
+  lua_pop(L, 1);
   o.effort = read_effort(L, arg);
   o.prefetch = (int)count(L, arg, "prefetch");
   o.rank = count(L, arg, "rank"), o.ranks = count(L, arg, "ranks");

@@ -155,6 +155,27 @@ static int weights_to_cut(lua_State *L) {
   }
   return 1;
 }
+/* experts_to_cut(loss, weights, ranks) -> {boolean, ...} */
+static int experts_to_cut(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *loss = mrt_lua_check_tensor(L, m, 1, "experts");
+  mrt_lua_handles *weights = mrt_lua_check_list(L, m, 2, "experts");
+  lua_Integer ranks = luaL_checkinteger(L, 3);
+  if (ranks < 1 || ranks > INT_MAX)
+    mrt_lua_fail(L, m, MRT_EVALUE, "experts", "%I ranks", (LUAI_UACINT)ranks);
+  size_t n = (size_t)weights->count;
+  bool *cut = lua_newuserdatauv(L, (n + 1) * sizeof *cut, 0);
+  MRT_CHECK(L, m, "experts",
+            mrt_experts_to_cut(m->ctx, loss, weights->at, weights->count,
+                               (int)ranks, cut));
+  mrt_lua_handles_clear(weights);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushboolean(L, cut[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
 static int unsuppose(lua_State *L) {
   mrt_variable_unsuppose(
       mrt_lua_check_tensor(L, mrt_binding_get(L), 1, "shard"));
@@ -357,6 +378,7 @@ void mrt_lua_state_open(lua_State *L, mrt_binding *m) {
     { "suppose_shard", suppose_shard },
     { "cut", cut },
     { "weights_to_cut", weights_to_cut },
+    { "experts_to_cut", experts_to_cut },
     { "unsuppose", unsuppose },
     { "assign", assign },
     { "convert", convert },

@@ -125,6 +125,12 @@ MRT_API mrt_status mrt_variable_cut(mrt_context *ctx, mrt_tensor *part,
 MRT_API mrt_status mrt_weights_to_cut(mrt_context *ctx, mrt_tensor *loss,
                                       mrt_tensor *const *weights, int count,
                                       int ranks, bool sequence, int64_t *outer);
+/* In a trace: cut[i], is weight i of a loss a stack of matrices, one for each
+ * expert (of grouped_matmul), that so many ranks can share?  Its errors are those
+ * of mrt_weights_to_cut. */
+MRT_API mrt_status mrt_experts_to_cut(mrt_context *ctx, mrt_tensor *loss,
+                                      mrt_tensor *const *weights, int count,
+                                      int ranks, bool *cut);
 /* Undo what was supposed of a variable; nothing where nothing was. */
 MRT_API void mrt_variable_unsuppose(mrt_tensor *part);
 

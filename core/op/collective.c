@@ -218,7 +218,8 @@ static const mrt_option gathers[] = {
   MEETING, OPTION(lazy, "lazy", MRT_OPT_BOOL),
   OPTION(reshard_after_forward, "reshard_after_forward", MRT_OPT_BOOL)
 };
-static const mrt_option exchanges[] = { MEETING };
+static const mrt_option exchanges[] = { MEETING,
+                                        OPTION(lazy, "lazy", MRT_OPT_BOOL) };
 static const mrt_option broadcasts[] = { MEETING,
                                          OPTION(peer, "root", MRT_OPT_INT) };
 static const mrt_option sends[] = { MEETING, OPTION(peer, "to", MRT_OPT_INT,

@@ -4,7 +4,7 @@
 ---
 --- The product of the dimensions is the number of ranks.  Neighbours in a grid are ranks
 --- that follow one another: `tensor` is innermost, since its ranks talk most and should
---- share a host, then `shard`, then `data`; the stages of a pipeline are furthest apart.
+--- share a host, then `expert`, `shard`, `data`; the stages of a pipeline are furthest apart.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -23,13 +23,18 @@ local mesh = {}
 ---  (default true)
 ---@field context? integer  ranks with the same rows, each of which computes a part of the
 ---  sequence, the second dimension of inputs
+---@field expert? integer  ranks with rows of their own, which have all weights but the
+---  experts' (of grouped_matmul, as mrt.nn.decoder has it): each has some of the experts,
+---  and gets all ranks' rows for them
+---@field capacity? number  of `expert`: a rank gives each other at most so many times an
+---  even share of its rows, and drops those beyond: 1.25.  By default there is room for all
 ---@field pipeline? integer  stages of the layers (the option `pipeline` says more)
 ---@field comm? mrt.Communicator  of all its ranks; by default all that there are
 ---@field cut? fun(p: mrt.ShardParameter): integer|string|false|nil  how `tensor` cuts a
 ---  weight: along this dimension, counted from 1; false: not at all; nil: as is found best
 
 -- Innermost first.
-local dimensions <const> = { "tensor", "context", "shard", "data", "pipeline" }
+local dimensions <const> = { "tensor", "context", "expert", "shard", "data", "pipeline" }
 
 --- The dimensions that there are, innermost first.
 ---@type string[]
@@ -39,6 +44,7 @@ mesh.dimensions = dimensions
 ---@field size table<string, integer>  of each dimension
 ---@field ranks integer  the product
 ---@field sequence boolean
+---@field capacity number?
 ---@field cut function?
 ---@field given mrt.Communicator?
 ---@field comm table<string, mrt.Communicator>  by dimension, once ranks have met
@@ -60,7 +66,8 @@ local function size_of(given, name)
   return n
 end
 
-local known <const> = { sequence = "boolean", cut = "function", comm = "table" }
+local known <const> = { sequence = "boolean", cut = "function", comm = "table",
+  capacity = "number" }
 
 local function check_names(given)
   for key, value in pairs(given) do
@@ -72,6 +79,9 @@ local function check_names(given)
     end
     if not fits then refuse("%s: a %s wanted, got %s", key, known[key], options.show(value)) end
     ::next::
+  end
+  if given.capacity and not (given.capacity > 0 and given.capacity < math.huge) then
+    refuse("capacity = %s, how many times an even share of the rows wanted", given.capacity)
   end
   if given.comm and (getmetatable(given.comm) or {}).__name ~= "mrt.Communicator" then
     refuse("comm: a communicator wanted, got %s", options.show(given.comm))
@@ -107,7 +117,8 @@ function mesh.read(given)
   if type(given) ~= "table" then refuse("a table wanted, got %s", options.show(given)) end
   check_names(given)
   local self = setmetatable({ size = {}, ranks = 1, comm = {},
-    sequence = given.sequence ~= false, cut = given.cut, given = given.comm }, Mesh)
+    sequence = given.sequence ~= false, cut = given.cut, given = given.comm,
+    capacity = given.capacity }, Mesh)
   for _, name in ipairs(dimensions) do
     self.size[name] = size_of(given, name)
     if self.ranks > (1 << 31) // self.size[name] then refuse("too many ranks") end
@@ -127,7 +138,7 @@ end
 -- The policy of ranks with rows of their own: that of the option `shard`, or what the
 -- dimension says.
 local function policy_of(self, given)
-  if self.size.data * self.size.shard == 1 then return nil end
+  if self.size.data * self.size.shard * self.size.expert == 1 then return nil end
   local shard = require "mrt.policy.shard"
   return given or self.size.shard > 1 and shard.zero(3) or shard.ddp()
 end
@@ -162,17 +173,33 @@ function Mesh:staged(given)
   return own
 end
 
--- Ranks that differ along this dimension alone, also where the others are not there, as in
--- plans.
-local function split(self, name)
-  local stride, rank = 1, self.all.rank
-  for _, inner in ipairs(dimensions) do
-    if inner == name then break end
-    stride = stride * self.size[inner]
+-- Ranks that differ along these dimensions alone, also where the others are not there, as
+-- in plans; nil: there are none.
+local function split(self, ...)
+  local wanted, stride, rank = {}, 1, self.all.rank
+  for _, name in ipairs { ... } do wanted[name] = true end
+  local own, n, others = 0, 1, 0
+  for _, name in ipairs(dimensions) do
+    local at = rank // stride % self.size[name]
+    if wanted[name] then own, n = own + at * n, n * self.size[name]
+    else others = others + at * stride end
+    stride = stride * self.size[name]
   end
-  local own = rank // stride % self.size[name]
-  if self.all.transport == "self" then return communicator.supposed(self.size[name], own) end
-  return self.all:split(rank - own * stride, own)
+  if n == 1 then return nil end
+  if self.all.transport == "self" then return communicator.supposed(n, own) end
+  return self.all:split(others, own)
+end
+
+-- Which ranks share what by the policy: all with rows of their own, and of experts'
+-- matrices those that have the same.
+local function share(self)
+  local comm, shared = self.comm, self.shared
+  local others = self.size.expert > 1 and split(self, "expert", "data") or comm.data
+  shared.comm = comm.shard or others
+  shared.replicas = comm.shard and others
+  if self.size.expert == 1 then return end
+  shared.experts = setmetatable({ comm = comm.shard or comm.data or false,
+    replicas = comm.shard and comm.data or false }, { __index = shared })
 end
 
 --- Have the ranks meet, which all of them do; once.
@@ -187,11 +214,9 @@ function Mesh:meet()
   end
   self.all = all
   for _, name in ipairs(dimensions) do
-    if self.size[name] > 1 then self.comm[name] = split(self, name) end
+    self.comm[name] = split(self, name)
   end
-  if not self.shared then return end
-  self.shared.comm = self.comm.shard or self.comm.data
-  self.shared.replicas = self.comm.shard and self.comm.data
+  if self.shared then share(self) end
 end
 
 return mesh

@@ -1,4 +1,5 @@
---- tensor.lua -- weights cut over ranks that compute each product together
+--- tensor.lua -- weights cut over ranks that compute each product together, and
+--- experts' matrices over ranks with rows of their own
 ---
 --- Which weights, and along which dimension, the core finds when their gradient is first
 --- asked for (core/rewrite/partition_choose.c); they become variables whose elements lie
@@ -35,6 +36,7 @@ local weak = { __mode = "k" }
 ---@field outer integer     elements before the pieces
 ---@field comm mrt.Communicator
 ---@field number integer    in the order in which pieces were made, the same on all ranks
+---@field experts boolean?  of ranks with rows of their own
 
 local piece_of = setmetatable({}, weak) -- by parameter
 local whole_of = setmetatable({}, weak) -- by piece: the same
@@ -143,9 +145,10 @@ local function fits_state(p, outer, n)
 end
 
 -- A weight is cut.  Of another stage's nothing is computed.
-local function settle_cut(p, outer, comm, foreign)
+local function settle_cut(p, outer, comm, foreign, experts)
   local piece, optimizer = cut(p, outer, comm, p:get_name(), foreign), owners.of(p)
   piece_of[p], whole_of[piece.own] = piece, piece
+  piece.experts, Bucket.of_experts[piece.own] = experts, experts
   if not optimizer then return end
   owners.set(optimizer, { piece.own })
   optimizer:stand_in(piece.own, p)
@@ -156,8 +159,9 @@ local function settle_alike(p, comm)
   if comm and comm.transport ~= "self" then core.assign(p, begins(p, comm)) end
 end
 
--- `foreign`: by parameter, those that other stages have.
-local function settle(self, new, outers, foreign, dtype)
+-- `experts`: which are matrices of experts; `foreign`: by parameter, those that other
+-- stages have.
+local function settle(self, new, outers, experts, foreign, dtype)
   local comm, context = self.mesh.comm.tensor, self.mesh.comm.context
   check_alike(new, outers, comm)
   for i, p in ipairs(new) do
@@ -165,7 +169,10 @@ local function settle(self, new, outers, foreign, dtype)
     if dtype and p:get_dtype() == "f32" then param_dtype.convert(p, dtype) end
     if not foreign[p] then settle_alike(p, context) end
     local outer = outers[i] or 0
-    if outer > 0 and fits_state(p, outer, comm.size) then settle_cut(p, outer, comm, foreign[p])
+    if experts[i] and fits_state(p, 1, self.mesh.size.expert) then
+      if not foreign[p] then settle_alike(p, comm) end
+      settle_cut(p, 1, self.mesh.comm.expert, foreign[p], true)
+    elseif outer > 0 and fits_state(p, outer, comm.size) then settle_cut(p, outer, comm, foreign[p])
     elseif not foreign[p] then settle_alike(p, comm) end
   end
   param_dtype.changed()
@@ -175,11 +182,12 @@ local function place(self, ys, params)
   local new = unsettled(self, params)
   if #new == 0 then return end
   local mesh = self.mesh
+  local experts = mesh.size.expert > 1 and core.experts_to_cut(ys[1], new, mesh.size.expert) or {}
   local outers = mesh.size.tensor > 1 and asked(mesh, new, core.weights_to_cut(ys[1], new,
     mesh.size.tensor, mesh.sequence)) or {}
   local weights, stages, foreign = self.trace.options.weights, self.trace.stages, {}
   for _, p in ipairs(stages and new or {}) do foreign[p] = stages:is_foreign(p) end
-  retrace.request(function() settle(self, new, outers, foreign, weights and weights.dtype) end)
+  retrace.request(function() settle(self, new, outers, experts, foreign, weights and weights.dtype) end)
 end
 
 -- ---- the outer transform ---------------------------------------------------------
@@ -210,7 +218,7 @@ end
 
 function Outer:grad(next, ys, xs, o)
   local comm = self.mesh and self.mesh.comm
-  if comm and (comm.tensor or comm.context) then place(self, ys, xs) end
+  if comm and (comm.tensor or comm.context or comm.expert) then place(self, ys, xs) end
   local inner, pieces = inner_of(xs)
   local dx = next(ys, inner, o)
   for i, piece in ipairs(pieces) do
@@ -242,13 +250,18 @@ end
 
 -- Of pieces the ranks' sums together; other gradients are the same on all of them.
 function Outer:squares(next, grads)
-  local pieces, others, comm = {}, {}, nil
+  local pieces, others, comms, sum = {}, {}, {}, nil
   for _, g in ipairs(grads) do
-    local a = behind[g]
-    if a then pieces[#pieces + 1], comm = a.own, a.piece.comm else others[#others + 1] = g end
+    local comm = behind[g] and behind[g].piece.comm
+    if not comm then others[#others + 1] = g
+    elseif pieces[comm] then table.insert(pieces[comm], behind[g].own)
+    else comms[#comms + 1], pieces[comm] = comm, { behind[g].own } end
   end
-  if not comm then return next(grads) end
-  local sum = op.allreduce(squares_of(next, pieces), { comm = comm.number, op = "sum" })
+  if not comms[1] then return next(grads) end
+  for _, comm in ipairs(comms) do
+    local part = op.allreduce(squares_of(next, pieces[comm]), { comm = comm.number, op = "sum" })
+    sum = sum and op.add(sum, part) or part
+  end
   return #others > 0 and op.add(sum, squares_of(next, others)) or sum
 end
 
@@ -326,6 +339,9 @@ end
 function Outer:begin(trace)
   self.updated = {}
   local comm = self.mesh and self.mesh.comm
+  if comm and comm.expert then
+    trace.options.experts, trace.options.capacity = comm.expert.number + 1, self.mesh.capacity
+  end
   if not comm or not (comm.tensor or comm.context) then return end
   trace.options.context = comm.context and comm.context.number + 1
   if trace.options.prefetch == nil then
@@ -354,11 +370,24 @@ end
 local Inner = { name = "pieces of weights" }
 Inner.__index = Inner
 
+-- Of ranks with rows of their own, the mean.
+local function reduced(piece, x)
+  local n = piece.whole:size(1)
+  local part = op.reduce_scatter(op.reshape(x, { n, x:numel() // n }),
+    { comm = piece.comm.number, op = "mean", lazy = true })
+  return op.reshape(part, { part:numel() })
+end
+
 -- Of a pipeline each stage has its own summand of a gradient: pieces of these, added up.
 local function own_summands(piece, x)
   local name, inputs = core.maker(x)
-  if name ~= "add" then return own(piece, x) end
+  if name ~= "add" then return piece.experts and reduced(piece, x) or own(piece, x) end
   return op.add(own_summands(piece, inputs[1]), own_summands(piece, inputs[2]))
+end
+
+local function own_of(self, piece, x)
+  if self.trace.stages then return own_summands(piece, x) end
+  return piece.experts and reduced(piece, x) or own(piece, x)
 end
 
 --- What was asked of pieces is asked of the whole.
@@ -372,7 +401,7 @@ function Inner:grad(next, ys, xs, o)
   for i, x in ipairs(any and xs or {}) do
     local piece = whole_of[x]
     if piece and dx[i] then
-      dx[i] = (self.trace.stages and own_summands or own)(piece, dx[i])
+      dx[i] = own_of(self, piece, dx[i])
     end
   end
   return dx

@@ -55,6 +55,8 @@ local asked = {} -- by the compiler
 ---  each layer by itself
 ---@field package replicas mrt.Communicator?  of a mesh: ranks that have the same pieces
 ---  and rows of their own
+---@field package experts mrt.ShardOptions?  of a mesh: the same of experts' matrices, of
+---  which ranks have their own
 ---@field gather? "bf16"|"f16"     weights are read, and travel, in this dtype
 ---@field reduce? "f32"|"bf16"|"f16"  the dtype in which gradients travel; they are
 ---  added up in f32, in the order of the ranks.  Default: the parameters' own

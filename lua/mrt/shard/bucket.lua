@@ -43,6 +43,10 @@ Bucket.cuts = setmetatable({}, { __mode = "k" })
 ---@type table<mrt.Tensor, mrt.Tensor>
 Bucket.wholes = setmetatable({}, { __mode = "kv" })
 
+-- Of these, by piece: those of experts' matrices, which ranks with other experts have not.
+---@type table<mrt.Tensor, true>
+Bucket.of_experts = setmetatable({}, { __mode = "k" })
+
 -- While plans are made that nobody runs (shard/suppose.lua): the pieces so far.
 ---@type {piece: mrt.Tensor, variables: mrt.Tensor[], bucket: mrt.Bucket}[]?
 Bucket.supposed = nil

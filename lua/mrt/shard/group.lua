@@ -23,9 +23,9 @@ local function layer_of(p)
 end
 
 -- What parameters of one bucket have in common.
-local function kind_of(p, stage)
+local function kind_of(p, stage, experts)
   local optimizer = owners.of(p)
-  return table.concat({ stage, p:get_dtype(),
+  return table.concat({ stage, p:get_dtype(), experts and "experts" or "",
     optimizer and optimizer:update_kind(p) or "" }, " ")
 end
 
@@ -50,13 +50,15 @@ function group.make(params, sharding, ranks, stochastic)
   local function close(kind)
     local list = open[kind]
     if not list then return end
-    buckets[#buckets + 1] = Bucket.new(list, list.stage, ranks, sharding.options)
+    local o = list.experts and sharding.options.experts or sharding.options
+    buckets[#buckets + 1] = Bucket.new(list, list.stage, list.experts and o.comm or ranks, o)
     open[kind] = nil
   end
   local kinds = {}
   for i, p in ipairs(params) do
     local stage, layer = sharding.stage_of(group.describe(p, i)), layer_of(p)
-    local kind = kind_of(p, stage)
+    local experts = sharding.options.experts and Bucket.of_experts[p]
+    local kind = kind_of(p, stage, experts)
     local list, place, beyond = open[kind], place_of(p, stochastic)
     local full = list and list.layer ~= layer and list.bytes >= sharding.options.bucket
     if full or list and list.place ~= place then
@@ -64,7 +66,7 @@ function group.make(params, sharding, ranks, stochastic)
       list = nil
     end
     if not list then
-      list = { stage = stage, bytes = 0 }
+      list = { stage = stage, experts = experts, bytes = 0 }
       if not kinds[kind] then kinds[#kinds + 1], kinds[kind] = kind, true end
       open[kind] = list
     end

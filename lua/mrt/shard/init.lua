@@ -78,6 +78,12 @@ local function join(now, p, i, once)
   return b.settings.gather ~= nil or once and b:gathers_once()
 end
 
+-- Does another rank have it, too?  Experts' matrices each rank may have to itself.
+local function is_shared(now, p)
+  local experts = now.sharding.options.experts
+  return not (experts and Bucket.of_experts[p]) or experts.comm ~= false
+end
+
 -- Parameters without a bucket; whether others read otherwise from now on.
 local function unplaced(now, params, once, stages)
   local new, seen, changes = {}, {}, false
@@ -85,7 +91,7 @@ local function unplaced(now, params, once, stages)
     local other = stages and stages:is_foreign(p) -- of a pipeline
     if core.is_variable(p) and not now.of[p] and not seen[p] and not other then
       seen[p] = true
-      if not pieces_of[p] then new[#new + 1] = p
+      if not pieces_of[p] then new[#new + 1] = is_shared(now, p) and p or nil
       else changes = join(now, p, i, once) or changes end
     end
   end
