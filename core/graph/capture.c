@@ -148,6 +148,10 @@ static mrt_status visit(capture *c, mrt_tensor *t) {
 
 static mrt_status add_node(capture *c, mrt_expr *x) {
   mrt_graph *g = c->g;
+  if (x->op->traits & MRT_VOUCHES) /* that was for the trace */
+    return x->out[0] && !is_leaf(x->out[0])
+               ? mark(c, x->out[0], mark_of(c, x->in[0]))
+               : MRT_OK;
   mrt_value **in = MRT_NEW(&g->arena, mrt_value *, x->nin);
   if (!in) return mrt_nomem(c->e);
   for (int i = 0; i < x->nin; i++) in[i] = value_of(c, x->in[i]);

@@ -236,6 +236,7 @@ static bool take_statistics(rule *r) {
 static mrt_placement apply_rule(rule *r) {
   const mrt_op *op = r->x->op;
   int degree;
+  if (op->traits & MRT_VOUCHES) return r->in[1];
   if ((op->traits & MRT_UPDATES) || !count_kinds(r)) return mixed;
   if (op->traits & MRT_BATCH_STATISTICS)
     return !r->b->statistics || !r->x->nin ? mixed

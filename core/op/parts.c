@@ -239,6 +239,35 @@ const mrt_op mrt_op_detach = {
   .traits = MRT_VIEW | MRT_LINEAR,
 };
 
+/* The other inputs are not read. */
+static int first_shard_rule(const mrt_signature *s, int input, int dim) {
+  return input == 0 ? dim : MRT_RULE_UNREAD;
+}
+
+/* ---- row_by_row ---------------------------------------------------------- */
+
+static mrt_status vouched_infer(mrt_infer *c) {
+  c->out[0] = *c->in[0];
+  return mrt_want_shape(c, 1, c->in[0]->rank, c->in[0]->dims, "as the result");
+}
+
+static void vouched_gradient(mrt_build *b) { b->din[0] = b->dout[0]; }
+
+const mrt_op mrt_op_row_by_row = {
+  .name = "row_by_row",
+  .number = MRT_OP_row_by_row,
+  .cost = MRT_COST_view,
+  .doc = "y = x, each row of which was computed of that row of `from` alone",
+  .min_inputs = 2,
+  .max_inputs = 2,
+  .infer = vouched_infer,
+  .shard_rule = first_shard_rule,
+  .grad = vouched_gradient,
+  .view = same_layout,
+  .width = MRT_FOLLOW,
+  .traits = MRT_VIEW | MRT_VOUCHES | MRT_LIBRARY,
+};
+
 static const mrt_option custom_table[] = {
   MRT_OPTION(mrt_custom_options, backward, MRT_OPT_HIDDEN),
   MRT_OPTION(mrt_custom_options, release, MRT_OPT_HIDDEN),
@@ -263,10 +292,6 @@ static void custom_gradient(mrt_build *b) {
   if (b->status == MRT_OK) b->status = status;
 }
 
-static int custom_shard_rule(const mrt_signature *s, int input, int dim) {
-  return input == 0 ? dim : MRT_RULE_UNREAD;
-}
-
 const mrt_op mrt_op_custom = {
   .name = "custom",
   .number = MRT_OP_custom,
@@ -276,7 +301,7 @@ const mrt_op mrt_op_custom = {
   .max_inputs = -1,
   MRT_OPTIONS(custom_table, mrt_custom_options),
   .infer = custom_infer,
-  .shard_rule = custom_shard_rule,
+  .shard_rule = first_shard_rule,
   .grad = custom_gradient,
   .view = same_layout,
   .width = MRT_FOLLOW,

@@ -12,7 +12,7 @@ local code = [[
   local seed, grid = %d, %s
   local random = random_graph.generator(seed * 7919 + 1234567)
   local function pick(list) return list[random(#list)] or nil end
-  local kind = pick { "gpt", "gpt", "llama", "mlp" }
+  local kind = pick { "gpt", "gpt", "llama", "experts", "experts", "mlp" }
   local layers, heads, tie = random(2), pick { 2, 4 }, pick { true, false }
   local dropout, k = pick { 0, 0.1 }, pick { 1, 1, 2 }
   local sequence, clip = pick { true, false }, pick { false, 0.5 }
@@ -20,17 +20,20 @@ local code = [[
   local checkpoint = pick { false, policy.checkpoint.every(1), policy.checkpoint.all() }
   local budget, compress = pick { false, 0.7 }, pick { false, false, "int8" }
   local stage, state = pick { false, 1, 2 }, pick { false, "8bit", "bf16" }
+  if kind == "experts" and optimizer == "muon" then optimizer = "adamw" end
   if optimizer ~= "adamw" and optimizer ~= "lion" then state = false end
+  local decay = pick { 0, 0, 1e-3 } -- the loss is a function of several sums then
 
-  local data, shard = grid and grid.data or 1, grid and grid.shard or 1
-  local inner = grid and (grid.tensor or 1) * (grid.context or 1) or 1
+  local function size(name) return grid and grid[name] or 1 end
+  local inner = size "tensor" * size "context"
   local staged = grid and grid.pipeline
   -- dropout and parts of the layers: what a mesh of stages draws is another
   if %s then k, dropout, optimizer = 2, 0, optimizer == "muon" and "adamw" or optimizer end
   if staged then budget, compress = nil, nil end
+  if %s then decay = 0 end
   collectgarbage() collectgarbage()
   mrt.seed(seed)
-  local n, batches = data * shard, {}
+  local n, batches = size "data" * size "shard" * size "expert", {}
   local rows, place = 8 // n, comm.rank // inner %% n
   for i = 1, 4 do
     local whole = kind == "mlp" and mrt.randn(8, 32) or mrt.randint(0, 40, { 8, 9 })
@@ -46,6 +49,9 @@ local code = [[
       dim = 32, dropout = dropout, tie = tie }
     or kind == "llama" and nn.Llama { vocab = 40, context = 8, layers = layers, heads = 4,
       kv_heads = heads, dim = 32, hidden = 48, tie = tie }
+    or kind == "experts" and nn.Decoder { vocab = 40, context = 8, layers = layers, heads = heads,
+      dim = 32, hidden = 48, tie = tie, experts = { count = 4, top = 2, hidden = 24,
+      shared = pick { 16, false } or nil } }
     or nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 16), nn.Tanh(),
       nn.Linear(16, 16))
   local params = model:parameters()
@@ -62,6 +68,7 @@ local code = [[
     mrt.seed(seed)
     local step = mrt.compile(function(x, y)
       local loss = kind == "mlp" and ((model(x) - y):pow(2)):mean() or model:loss(x, y)
+      if decay > 0 then loss = loss + decay * params[#params]:square():sum() end
       opt:step(mrt.grad(loss, params), { clip = clip or nil })
       return loss
     end, o)
@@ -101,10 +108,12 @@ local code = [[
   return table.concat(words, " ")
 ]]
 
-local grids = { "{ tensor = 2 }", "{ tensor = 4 }", "{ tensor = 2, data = 2 }",
+local grids = { "{ expert = 2 }", "{ tensor = 2 }", "{ tensor = 4 }", "{ tensor = 2, data = 2 }",
   "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }", "{ context = 2 }",
   "{ context = 2, tensor = 2 }", "{ pipeline = 2 }", "{ pipeline = 2, tensor = 2 }",
-  "{ pipeline = 2, context = 2 }" }
+  "{ pipeline = 2, context = 2 }", "{ expert = 2, tensor = 2 }", "{ expert = 2, data = 2 }",
+  "{ expert = 2, shard = 2 }", "{ expert = 2, pipeline = 2 }", "{ expert = 4 }",
+  "{ expert = 2, context = 2 }" }
 
 local count = os.getenv "MRT_SPEC_LEAN" and 2 or tonumber(os.getenv "MRT_SPEC_GRAPHS") or 10
 local first = tonumber(os.getenv "MRT_SPEC_SEED") or 1
@@ -145,8 +154,8 @@ describe("meshes with all techniques", function()
     for seed = first, first + count - 1 do
       local grid = grids[1 + seed % #grids]
       local staged = tostring(grid:find "pipeline" ~= nil)
-      local wanted = ranks.alike(1, code:format(seed, "nil", staged))
-      local got = ranks.alike(size_of(grid), code:format(seed, grid, staged))
+      local wanted = ranks.alike(1, code:format(seed, "nil", staged, staged))
+      local got = ranks.alike(size_of(grid), code:format(seed, grid, staged, staged))
       compare(wanted, got, ("seed %d, mesh %s"):format(seed, grid))
     end
   end)

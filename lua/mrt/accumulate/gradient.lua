@@ -12,6 +12,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local trace = require "mrt.compile.trace"
 local with = require "mrt.util.options".with
 
 local op = core.op
@@ -184,7 +185,7 @@ local function derive(state, parts, column)
   local lists = {}
   for s, part in ipairs(parts) do
     local section = state.sections[s]
-    lists[s] = (section.derive or core.derive)(column[s].micro, part.xs, false)
+    lists[s] = (section.derive or trace.derive)(column[s].micro, part.xs, false)
   end
   return lists
 end
@@ -208,7 +209,7 @@ local function of_terms(state, mark, parts, list)
   local xs, dx = {}, {}
   for j, column in ipairs(list) do xs[j] = column[1].whole end
   table.move(mark.xs, 1, #mark.xs, #list + 1, xs)
-  local outer = core.derive(mark.loss, xs, true)
+  local outer = trace.derive(mark.loss, xs, true)
   if mark.scale then
     for i, dy in pairs(outer) do
       if dy then outer[i] = op.mul(dy, mark.scale:to(dy:get_dtype())) end
@@ -318,6 +319,12 @@ local function one_loss(ys, dys)
   return loss
 end
 
+-- What a variable reads as; itself where it does, by which others know it.
+local function current(x)
+  local now = core.current(x)
+  return core.id(now) == core.id(x) and x or now
+end
+
 --- Inside accumulation: gradients of the whole batch for what comes after, of a
 --- micro-batch for what it is computed from.
 ---@param state table  of accumulate.trace
@@ -331,7 +338,7 @@ function gradient.grad(state, next, ys, xs, o)
   local dx = next(ys, xs, with(o, "allow_unused", o.allow_unused or last))
   local mark = { loss = core.current(one_loss(ys, o.grad_outputs)), given = ys[1],
     xs = {}, dx = dx, denominator = o.denominator, placements = {}, scale = o.scale }
-  for i, x in ipairs(xs) do mark.xs[i] = core.current(x) end
+  for i, x in ipairs(xs) do mark.xs[i] = current(x) end
   table.insert(state.now.marks, mark)
   if last then
     return hand_back(state, mark, parts_of(state, #state.now.marks))

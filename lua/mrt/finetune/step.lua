@@ -3,7 +3,6 @@
 --- SPDX-License-Identifier: MIT
 
 local mrt = require "mrt"
-local Experts = require "mrt.nn.decoder.experts"
 local method = require "mrt.finetune.method"
 local mode = require "mrt.nn.mode"
 local optim = require "mrt.optim"
@@ -22,18 +21,6 @@ local step = {}
 function step.loss(model, tokens, targets, segments, positions)
   local at = segments and { segments = segments, positions = positions } or nil
   return model:loss(tokens, targets, { at = at, ignore_index = pack.IGNORED })
-end
-
--- How many targets are learned.
-local function learned(_, _, targets) return targets:ne(pack.IGNORED):to "f32":sum() end
-
--- Experts sort the tokens of a batch, so that its micro-batches do not say by themselves
--- what part of the mean they are.
-local function mixes(model)
-  for _, module in model:modules() do
-    if getmetatable(module) == Experts then return true end
-  end
-  return false
 end
 
 ---@class mrt.finetune.StepOptions: mrt.finetune.Method
@@ -60,10 +47,8 @@ function step.new(model, o)
   local options = method.options(o)
   options.memory = o.memory
   if not o.swap then options.swap = require "mrt.policy.swap".none() end
-  local parts = o.accumulate > 1 and o.accumulate or nil
   return mrt.train.step { model = model, optimizer = optimizer, loss = step.loss, clip = o.clip,
-    accumulate = parts, denominator = parts and mixes(model) and learned or nil,
-    compile = options }, optimizer
+    accumulate = o.accumulate > 1 and o.accumulate or nil, compile = options }, optimizer
 end
 
 --- Make a function that returns the mean loss over the learned targets of a loader's

@@ -390,21 +390,27 @@ local function own_of(self, piece, x)
   return piece.experts and reduced(piece, x) or own(piece, x)
 end
 
---- What was asked of pieces is asked of the whole.
-function Inner:grad(next, ys, xs, o)
+-- What is asked of pieces is asked of the whole.
+local function of_wholes(self, xs, take)
   local any, inner = false, {}
   for i, x in ipairs(xs) do
     inner[i] = whole_of[x] and whole_of[x].whole or x
     any = any or whole_of[x] ~= nil
   end
-  local dx = next(ys, inner, o)
+  local dx = take(inner)
   for i, x in ipairs(any and xs or {}) do
     local piece = whole_of[x]
-    if piece and dx[i] then
-      dx[i] = own_of(self, piece, dx[i])
-    end
+    if piece and dx[i] then dx[i] = own_of(self, piece, dx[i]) end
   end
   return dx
+end
+
+function Inner:grad(next, ys, xs, o)
+  return of_wholes(self, xs, function(inner) return next(ys, inner, o) end)
+end
+
+function Inner:derive(next, y, xs, apart)
+  return of_wholes(self, xs, function(inner) return next(y, inner, apart) end)
 end
 
 --- Make the outer transform of a compiled function from its option `mesh`.

@@ -223,6 +223,13 @@ return {
     grad = true,
   },
   {
+    op = "row_by_row",
+    cases = { { inputs = { float(2, 3), float(2, 3) } }, { inputs = { float(0), float(0) } } },
+    bad = { { inputs = { float(2, 3), float(3, 2) }, code = "shape", match = "as the result" } },
+    oracle = same,
+    grad = { true, false },
+  },
+  {
     op = "detach",
     cases = { { inputs = { float(2, 3) } }, { inputs = { float(0) } } },
     oracle = same,

@@ -7,13 +7,14 @@
 --- all, and how many go where is known only when the step runs, though its memory is
 --- known before.
 ---
---- Sorting mixes the samples of a batch, so micro-batches (`accumulate`) want to be told
---- what the loss is a mean of: `mrt.grad(loss, params, { denominator = count })`, the number
---- of targets that count.  Adapters and quantisation take linear layers, and leave these
---- stacked weights as they are.
+--- Sorting mixes the samples of a batch, though each result is one sample's alone: the
+--- layer says so, for micro-batches and pipelines (row_by_row).  Ranks share the experts
+--- with `mesh = { expert = n }`.  Adapters and quantisation take linear layers, and leave
+--- these stacked weights as they are.
 ---
 --- SPDX-License-Identifier: MIT
 
+local core = require "mrt.core"
 local Module = require "mrt.nn.module"
 local Linear = require "mrt.nn.linear"
 local MLP = require "mrt.nn.decoder.mlp"
@@ -75,7 +76,7 @@ function Experts:forward(x)
   local made = apply(self, rows:embedding(order // self.top), of:bincount { size = self.among })
   local y = (made:embedding(back):reshape(N, self.top, dim) * share:unsqueeze(3)):sum(2)
   if self.shared then y = y + self.shared_gate(rows):sigmoid() * self.shared(rows) end
-  return y:reshape(dims)
+  return core.op.row_by_row(y:reshape(dims), x)
 end
 
 function Experts:describe()
