@@ -68,9 +68,13 @@ local function add_tied(entry, t)
   for i = 2, #t.stages do send(comm, t.into, t.stages[i]) end
 end
 
+-- A total that this stage does not read it passes on, and has no variable for it.
 local function share_total(settings, t)
-  local x = op.broadcast(t.into, { root = t.root, comm = settings.comm.number })
-  if t.root ~= settings.stage - 1 then t.into:assign(x) end
+  local own = t.root == settings.stage - 1
+  local given = (own or t.read) and t.into
+    or op.full { shape = t.into:get_shape(), value = 0, dtype = t.into:get_dtype() }
+  local x = op.broadcast(given, { root = t.root, comm = settings.comm.number })
+  if t.read and not own then t.into:assign(x) end
   x:free()
 end
 

@@ -98,7 +98,7 @@ local function plan_shared(maker, entry)
     end
     if not sum.gradient then
       table.insert(entry.totals, { into = sum.job.into, root = sum.stages[1] - 1,
-        nbytes = sum.job.into:nbytes() })
+        nbytes = sum.job.into:nbytes(), read = maker.wanted[core.id(sum.job.into)] })
     elseif #sum.stages > 1 and has(sum.stages, maker.settings.stage) then
       table.insert(entry.tied, plan_tied(maker, sum))
     end
