@@ -61,10 +61,12 @@ static mrt_value *constant(building *b, double value, const mrt_type *like) {
   return shaped(b, MRT_OP_expand, put(b, MRT_OP_full, &o, 0, NULL), like);
 }
 
-/* A number that depends on the rank: never a uniform constant, which passes might
- * see through on one rank only (x - 0), whose plan then was another. */
-static mrt_value *of_rank(building *b, int64_t value, const mrt_type *like) {
-  mrt_arange_options o = { (double)value, (double)value + 1, 1, like->dtype };
+/* The first of a rank's `own` rows.  Nothing that passes might take for something
+ * else on one rank only, whose plan then was another: no uniform constant (x - 0),
+ * and by its step no number but that of equally many rows. */
+static mrt_value *first_of(building *b, int64_t own, const mrt_type *like) {
+  double first = (double)(own * b->p->rank);
+  mrt_arange_options o = { first, first + 1, (double)own + 1, like->dtype };
   mrt_type one = { .dtype = like->dtype, .rank = like->rank };
   for (int i = 0; i < one.rank; i++) one.dims[i] = 1;
   mrt_value *x = put(b, MRT_OP_arange, &o, 0, NULL);
@@ -118,8 +120,8 @@ static own_ids ids_here(building *b, mrt_value *ids, int64_t own) {
   ids = cast(b, ids, MRT_i64); /* which holds what is subtracted */
   if (!ids) return (own_ids){ 0 };
   const mrt_type *t = &ids->type;
-  mrt_value *at = PUT(b, sub, NULL, checked(b, ids, own * p->size),
-                      of_rank(b, own * p->rank, t));
+  mrt_value *at =
+      PUT(b, sub, NULL, checked(b, ids, own * p->size), first_of(b, own, t));
   mrt_value *zero = constant(b, 0, t);
   mrt_value *inside = PUT(b, logical_and, NULL, PUT(b, ge, NULL, at, zero),
                           PUT(b, lt, NULL, at, constant(b, (double)own, t)));

@@ -106,11 +106,13 @@ local function asked(mesh, params, outers)
   return outers
 end
 
--- Parameters that nobody has looked at yet.
+-- Parameters that nobody has looked at yet.  What lies in a bucket's pieces another
+-- function has found not worth cutting.
 local function unsettled(self, params)
   local list = {}
   for _, p in ipairs(params) do
-    if core.is_variable(p) and not self.settled[p] and not piece_of[p] then list[#list + 1] = p end
+    local known = self.settled[p] or piece_of[p] or Bucket.places[p]
+    if core.is_variable(p) and not known then list[#list + 1] = p end
   end
   return list
 end
