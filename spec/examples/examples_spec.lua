@@ -441,3 +441,28 @@ describe("examples/memory_schemes.lua", function()
     assert.is_nil(next(wanted))
   end)
 end)
+
+describe("examples/experts.lua", function()
+  it("trains on one, two and four ranks alike, with less on each #long", function()
+    local code, out = program.run("examples/experts.lua --hidden 32 --dim 32 --context 16 "
+      .. "--batch 8 --steps 3")
+    assert.equal(0, code, out)
+    local steps = 0
+    for one, two, four in out:gmatch "loss of step %d +(%S+) +(%S+) +(%S+)" do
+      assert(math.abs(one - two) < 1e-5 and math.abs(one - four) < 1e-5, out)
+      steps = steps + 1
+    end
+    assert.equal(3, steps)
+    local function numbers(title)
+      local list = {}
+      for word in out:match(title .. " +([%d, ]+)"):gmatch "[%d,]+" do
+        list[#list + 1] = tonumber((word:gsub(",", "")))
+      end
+      return list
+    end
+    local between, planned, moved = numbers "bytes between steps, a rank", numbers "all give: planned",
+      numbers "          moved"
+    assert(between[2] < between[1] and between[3] < between[2], out)
+    assert.equal(planned[2], moved[2])
+  end)
+end)

@@ -1,6 +1,7 @@
 --- mesh_grid.lua -- the section of `mrt bench mesh` about ranks that compute together
 ---
---- A GPT by AdamW, and an MLP by SGD, on meshes of each dimension and of two:
+--- A GPT and a model of experts ("moe") by AdamW, and an MLP by SGD, on meshes of each
+--- dimension and of two:
 ---
 ---   loss      how far losses are from those of one rank, at most, as a share; "micro": one
 ---             rank whose sums have another order, that of micro-batches; and the last loss
@@ -21,8 +22,10 @@ local compare = require "mrt.bench.mesh_compare"
 local format = require "mrt.util.format"
 
 local MICRO <const> = 4 -- with a pipeline
-local GRIDS <const> = { "micro", "tensor=2", "tensor=4", "tensor=2,data=2", "tensor=2,shard=2",
+local plain <const> = { "micro", "tensor=2", "tensor=4", "tensor=2,data=2", "tensor=2,shard=2",
   "context=2", "tensor=2,context=2", "pipeline=2,tensor=2", "pipeline=2,shard=2" }
+local GRIDS <const> = { gpt = plain, mlp = plain, moe = { "micro", "expert=2", "expert=4",
+  "expert=2,data=2", "expert=2,tensor=2", "expert=2,pipeline=2" } }
 
 local function ranks_of(grid)
   local n = 1
@@ -39,16 +42,23 @@ local function share(n) return (n - 1) / n end
 -- Bytes of all ranks, for `x` elements of an activation, `p` of parameters.  Tensor: of each
 -- layer of a GPT eight gathers and reductions (Korthikanti et al., 2022), of an MLP's blocks
 -- one sum each way.  Context: keys, values and their gradients.  Data: a sum of gradients.
--- Shard: weights gathered twice for each micro-batch, gradients reduced once.
+-- Shard: weights gathered twice for each micro-batch, gradients reduced once.  Expert: in
+-- each layer rows go and come back, forward and backward, with room for all that there are;
+-- gradients of what is no expert's are summed.
 local function formula(run)
   local grid, x = run.grid, run.activation
   local t, c, d = size_of(grid, "tensor"), size_of(grid, "context"), size_of(grid, "data")
   local s, stages = size_of(grid, "shard"), size_of(grid, "pipeline")
+  local e = size_of(grid, "expert")
   local p, micro = run.parameters / t / stages, stages > 1 and run.micro or 1
-  local meets = run.model == "gpt" and 8 * run.layers or 4 * run.layers - 2
-  local each = share(t) * meets * x / c / stages + share(c) * (4 * run.layers * x / t + 2 * p)
-    + share(d) * 2 * p + share(s) * (2 * micro + 1) * p
-  local ends = 2 * (stages - 1) * x * t * d * s -- of stages, forth and back
+  local own = (run.parameters - run.experts) / t / stages
+  local meets = run.model ~= "mlp" and 8 * run.layers or 4 * run.layers - 2
+  local each = share(t) * meets * x / c / stages
+    + share(c) * (4 * run.layers * x / t + 2 * p)
+    + share(e) * 4 * run.layers / stages * e * run.top * x
+    + share(e * d) * 2 * own + share(d) * 2 * run.experts / e / stages
+    + share(s) * (2 * micro + 1) * p
+  local ends = 2 * (stages - 1) * x * t * d * s * e -- of stages, forth and back
   return 4 * (ranks_of(grid) * each + ends)
 end
 
@@ -92,12 +102,12 @@ return function(o, ranks)
   print "\nmeshes"
   print(("%-4s %-20s %9s %7s %6s %10s %10s %10s %7s %5s"):format("", "mesh", "loss", "last",
     "off", "peak", "between", "sent", "more", "times"))
-  for _, model in ipairs { "gpt", "mlp" } do
+  for _, model in ipairs { "gpt", "moe", "mlp" } do
     local one = ranks(1, "mesh_grid_rank.lua", model, "one", o.steps, 1)
     rows[#rows + 1] = row_of(one, one)
     show(rows[#rows])
-    for _, grid in ipairs(GRIDS) do
-      if model == "gpt" or not grid:find "context" then -- an MLP has no sequence
+    for _, grid in ipairs(GRIDS[model]) do
+      if model ~= "mlp" or not grid:find "context" then -- an MLP has no sequence
         local run = ranks(ranks_of(grid), "mesh_grid_rank.lua", model, grid, o.steps, MICRO)
         rows[#rows + 1] = row_of(run, one)
         show(rows[#rows])

@@ -1,6 +1,6 @@
 --- mesh_grid_rank.lua -- what one rank of `mrt bench mesh` does for meshes
 ---
----     mesh_grid_rank.lua gpt|mlp GRID STEPS MICRO-BATCHES
+---     mesh_grid_rank.lua gpt|moe|mlp GRID STEPS MICRO-BATCHES
 ---
 --- Trains on the same batches whatever the mesh: GRID is a word like "tensor=2,data=2",
 --- "one", "micro" (one rank, micro-batches), or "hand" (the MLP with its collectives written
@@ -18,6 +18,7 @@ local steps, micro = math.tointeger(tonumber(arg[3])), math.tointeger(tonumber(a
 
 local ROWS <const>, CONTEXT <const>, VOCAB <const>, DIM <const> = 16, 16, 64, 64
 local LAYERS <const>, HIDDEN <const>, BLOCKS <const> = 4, 256, 2
+local EXPERTS <const> = { count = 8, top = 2, hidden = 96 } -- of moe
 local RATE <const> = 0.05
 
 local comm = mrt.communicator.create()
@@ -34,8 +35,9 @@ else -- of few symbols, so that there is something to learn
   x, y = mrt.eval(all:slice(2, 1, CONTEXT) + 0, all:slice(2, 2, CONTEXT + 1) + 0)
 end
 
-local inner = (grid.tensor or 1) * (grid.context or 1) -- ranks with the same rows, neighbours
-local sharing = (grid.data or 1) * (grid.shard or 1)
+local size = mesh.read(grid).size
+local inner = size.tensor * size.context -- ranks with the same rows, neighbours
+local sharing = size.expert * size.shard * size.data
 if sharing > 1 then
   local rows, at = ROWS // sharing, comm.rank // inner % sharing
   x = mrt.eval(x:slice(1, at * rows + 1, (at + 1) * rows) + 0)
@@ -52,6 +54,10 @@ local function model_of()
   if kind == "gpt" then
     return nn.GPT { vocab = VOCAB, context = CONTEXT, layers = LAYERS, heads = 4, dim = DIM }
   end
+  if kind == "moe" then
+    return nn.Decoder { vocab = VOCAB, context = CONTEXT, layers = LAYERS, heads = 4, dim = DIM,
+      hidden = HIDDEN, experts = EXPERTS }
+  end
   local list = {}
   for _ = 1, BLOCKS do
     list[#list + 1] = nn.Linear(DIM, HIDDEN)
@@ -62,7 +68,7 @@ local function model_of()
 end
 
 local function loss_of(model, a, b)
-  return kind == "gpt" and model:loss(a, b) or (model(a) - b):square():mean()
+  return kind ~= "mlp" and model:loss(a, b) or (model(a) - b):square():mean()
 end
 
 local function micro_batches()
@@ -71,7 +77,7 @@ local function micro_batches()
 end
 
 local function trained(params, model)
-  local opt = kind == "gpt" and optim.adamw(params, { lr = 1e-3 })
+  local opt = kind ~= "mlp" and optim.adamw(params, { lr = 1e-3 })
     or optim.sgd(params, { lr = RATE })
   return mrt.compile(function(a, b)
     local loss = loss_of(model, a, b)
@@ -107,8 +113,9 @@ local function by_option()
     planned = comm:allgather { plan.peak }, persistent = comm:allgather { plan.persistent },
     taken = comm:allgather { taken }, wire = comm:allgather { plan.wire },
     sent = comm:allgather { sent }, micro = micro_batches() or 1,
-    activation = x:size(1) * (kind == "gpt" and CONTEXT or 1) * DIM,
-    layers = kind == "gpt" and LAYERS or BLOCKS }
+    activation = x:size(1) * (kind ~= "mlp" and CONTEXT or 1) * DIM,
+    layers = kind ~= "mlp" and LAYERS or BLOCKS, top = EXPERTS.top,
+    experts = kind == "moe" and 3 * LAYERS * EXPERTS.count * EXPERTS.hidden * DIM or 0 }
 end
 
 -- ---- Megatron's MLP by hand: columns, then rows, and a sum ---------------------------

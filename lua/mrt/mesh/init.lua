@@ -80,12 +80,14 @@ local function check_names(given)
     if not fits then refuse("%s: a %s wanted, got %s", key, known[key], options.show(value)) end
     ::next::
   end
-  if given.capacity and not (given.capacity > 0 and given.capacity < math.huge) then
-    refuse("capacity = %s, how many times an even share of the rows wanted", given.capacity)
-  end
   if given.comm and (getmetatable(given.comm) or {}).__name ~= "mrt.Communicator" then
     refuse("comm: a communicator wanted, got %s", options.show(given.comm))
   end
+end
+
+local function check_capacity(n)
+  if n == nil or n > 0 and n < math.huge then return end
+  refuse("capacity = %s, how many times an even share of the rows wanted", n)
 end
 
 --- Read a mesh in a word, "tensor=8,data=2".
@@ -116,6 +118,7 @@ function mesh.read(given)
   if given == nil then return nil end
   if type(given) ~= "table" then refuse("a table wanted, got %s", options.show(given)) end
   check_names(given)
+  check_capacity(given.capacity)
   local self = setmetatable({ size = {}, ranks = 1, comm = {},
     sequence = given.sequence ~= false, cut = given.cut, given = given.comm,
     capacity = given.capacity }, Mesh)

@@ -184,12 +184,14 @@ local function place(self, ys, params)
   local new = unsettled(self, params)
   if #new == 0 then return end
   local mesh = self.mesh
-  local experts = mesh.size.expert > 1 and core.experts_to_cut(ys[1], new, mesh.size.expert) or {}
+  local among = mesh.size.expert
+  local experts = among > 1 and core.experts_to_cut(ys[1], new, among) or {}
   local outers = mesh.size.tensor > 1 and asked(mesh, new, core.weights_to_cut(ys[1], new,
     mesh.size.tensor, mesh.sequence)) or {}
   local weights, stages, foreign = self.trace.options.weights, self.trace.stages, {}
   for _, p in ipairs(stages and new or {}) do foreign[p] = stages:is_foreign(p) end
-  retrace.request(function() settle(self, new, outers, experts, foreign, weights and weights.dtype) end)
+  local dtype = weights and weights.dtype
+  retrace.request(function() settle(self, new, outers, experts, foreign, dtype) end)
 end
 
 -- ---- the outer transform ---------------------------------------------------------

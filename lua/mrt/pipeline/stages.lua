@@ -12,7 +12,7 @@ local core = require "mrt.core"
 local cut = require "mrt.pipeline.cut"
 local phases = require "mrt.pipeline.phases"
 local run = require "mrt.pipeline.run"
-local trace = require "mrt.compile.trace"
+local hooks = require "mrt.compile.trace"
 
 local op = core.op
 
@@ -52,7 +52,7 @@ end
 local function derive_ends(section, made)
   local taken = false
   return function(y, xs, apart)
-    local dx, dys = with_ends(made, xs, function(all) return trace.derive(y, all, apart) end)
+    local dx, dys = with_ends(made, xs, function(all) return hooks.derive(y, all, apart) end)
     local any = false
     for i = 1, #xs do any = any or dx[i] end
     if not any then return dx end
