@@ -379,6 +379,7 @@ struct mrt_plan_options {
   bool spare;  /* run so only where a rank has a core to spare; no other plan */
   int context; /* 1 + the communicator of ranks that share the sequence of their
                   inputs, the second dimension; 0: none do */
+  bool no_ring; /* these gather keys and values, rather than pass them round */
   bool no_sequence; /* sums over ranks that share weights are taken whole, not
                        in pieces of the sequence */
   const char *name;

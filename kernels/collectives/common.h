@@ -35,6 +35,12 @@ static inline bool mrt_collective_gathers(const mrt_collective *c) {
   return c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare;
 }
 
+/* Whose data a shift brings this rank. */
+static inline int mrt_shift_from(const mrt_communicator *comm,
+                                 const mrt_collective *c) {
+  return (comm->rank - c->peer + comm->size) % comm->size;
+}
+
 /* A rank in a split, and its place there: its number in its part, the part's
  * size and first rank. */
 typedef struct mrt_split_key {

@@ -50,5 +50,6 @@ COLLECTIVE(allreduce);
 COLLECTIVE(reduce_scatter);
 COLLECTIVE(allgather);
 COLLECTIVE(broadcast);
+COLLECTIVE(shift);
 COLLECTIVE(send);
 COLLECTIVE(recv);

@@ -23,6 +23,8 @@ local mesh = {}
 ---  (default true)
 ---@field context? integer  ranks with the same rows, each of which computes a part of the
 ---  sequence, the second dimension of inputs
+---@field ring? boolean  of these: keys and values go round the ranks, block by block, where
+---  attention reads them; false: they are gathered (default true)
 ---@field pipeline? integer  stages of the layers (the option `pipeline` says more)
 ---@field comm? mrt.Communicator  of all its ranks; by default all that there are
 ---@field cut? fun(p: mrt.ShardParameter): integer|string|false|nil  how `tensor` cuts a
@@ -39,6 +41,7 @@ mesh.dimensions = dimensions
 ---@field size table<string, integer>  of each dimension
 ---@field ranks integer  the product
 ---@field sequence boolean
+---@field ring boolean
 ---@field cut function?
 ---@field given mrt.Communicator?
 ---@field comm table<string, mrt.Communicator>  by dimension, once ranks have met
@@ -60,7 +63,7 @@ local function size_of(given, name)
   return n
 end
 
-local known <const> = { sequence = "boolean", cut = "function", comm = "table" }
+local known <const> = { sequence = "boolean", ring = "boolean", cut = "function", comm = "table" }
 
 local function check_names(given)
   for key, value in pairs(given) do
@@ -107,7 +110,7 @@ function mesh.read(given)
   if type(given) ~= "table" then refuse("a table wanted, got %s", options.show(given)) end
   check_names(given)
   local self = setmetatable({ size = {}, ranks = 1, comm = {},
-    sequence = given.sequence ~= false, cut = given.cut, given = given.comm }, Mesh)
+    sequence = given.sequence ~= false, ring = given.ring ~= false, cut = given.cut, given = given.comm }, Mesh)
   for _, name in ipairs(dimensions) do
     self.size[name] = size_of(given, name)
     if self.ranks > (1 << 31) // self.size[name] then refuse("too many ranks") end
