@@ -115,11 +115,27 @@ static int64_t next_step(const ring *r, int64_t step) {
   return step;
 }
 
+static int64_t offset_at(const ring *r, int64_t rank, int64_t step) {
+  return offset_of(r, rank, block_of(r->b.p, rank, step));
+}
+
+/* Keys of a block that queries at this offset see, as far as they span. */
+static int64_t span(const ring *r, int64_t offset) {
+  int64_t first = offset - mrt_attention_left(r->o),
+          last = offset + r->queries - 1 + mrt_attention_right(r->o);
+  return (last < r->keys ? last : r->keys - 1) - (first > 0 ? first : 0);
+}
+
+/* All wait for the rank that sees most: its costs are everyone's. */
 static mrt_attention_options options_at(const ring *r, int64_t step) {
   mrt_attention_options o = *r->o;
-  int64_t rank = r->b.p->rank;
-  o.offset =
-      mrt_attention_near(offset_of(r, rank, block_of(r->b.p, rank, step)));
+  int64_t most = offset_at(r, 0, step);
+  for (int64_t rank = 1; rank < r->b.p->size; rank++) {
+    int64_t at = offset_at(r, rank, step);
+    if (span(r, at) > span(r, most)) most = at;
+  }
+  o.offset = mrt_attention_near(offset_at(r, r->b.p->rank, step));
+  o.further = mrt_attention_near(most) - o.offset;
   return o;
 }
 

@@ -83,6 +83,7 @@ static mrt_status attention(mrt_partition *p, const mrt_node *n,
   int64_t own = in[0]->type.dims[1], keys = in[1]->type.dims[1];
   if (o.offset == MRT_ATTENTION_AT_END) o.offset = keys - own * p->size;
   o.offset += own * p->rank;
+  o.further = own * (p->size - 1 - p->rank); /* that of the last rank */
   return again(p, n, &o, in, out);
 }
 
