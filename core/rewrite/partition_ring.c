@@ -10,7 +10,7 @@
  *                      o = (a o + b o_j) / (a + b)
  *     attention_grad   of all of o and lse: dq adds up over the blocks; dk and dv
  *                      of a block travel behind it, get each rank's share, and
- *                      go home
+ *                      come home, where its own rank adds the last
  *
  *   taken   where keys and values lie in pieces of the sequence as the queries
  *           do; else, or switched off (no_ring), keys are whole on each rank
@@ -20,8 +20,9 @@
  *           nothing.  A step at which none would see its block is left out, and
  *           blocks go two ranks on.
  *   holds   own keys and values, and one or two blocks; gathered: all p
- *   wire    forward what gathering moves, (p - 1) / p of keys and values;
- *           backward that once more and all of their gradients
+ *   wire    (p - 1) / p of keys and values forward, and of these and their
+ *           gradients backward; gathered, where they are kept for the backward
+ *           pass, of each once
  *   from    Liu, Zaharia, Abbeel, Ring Attention with Blockwise Transformers for
  *           Near-Infinite Context, 2023 (arXiv:2310.01889); merging: Milakov &
  *           Gimelshein, arXiv:1805.02867
@@ -40,6 +41,7 @@ typedef struct ring {
   const mrt_attention_options *o;
   int64_t queries, keys; /* of a rank */
   int64_t at;            /* position of query 0 of rank 0 */
+  mrt_dtype wide;        /* of sums over blocks */
 } ring;
 
 /* ---- lanes --------------------------------------------------------------- */
@@ -76,7 +78,7 @@ static bool attention_grad_lane(const mrt_partition *p, const mrt_node *n,
   mrt_attention_lane(n, MRT_ATTENTION_GRAD_AFTER, lane);
   for (int i = 1; i < 3; i++)
     lane->in[i] = lane->out[i] = mrt_in_pieces(n->in[i]->type.dims[0]);
-  lane->moves = (share + 1) * travelling(n);
+  lane->moves = 2 * share * travelling(n);
   return true;
 }
 
@@ -223,40 +225,36 @@ static mrt_status attention(mrt_partition *p, const mrt_node *n,
   return r.b.status;
 }
 
-/* A sum that has come `by` ranks on, and this rank's share of it. */
-static mrt_value *add_share(ring *r, mrt_value *sum, int64_t by,
-                            mrt_value *own) {
-  mrt_value *come = shift(r, sum, by);
-  return come ? PUT(&r->b, add, NULL, come, cast(&r->b, own, sum->type.dtype))
-              : NULL;
+/* What is added to a sum; NULL: to none yet. */
+static mrt_value *plus(ring *r, mrt_value *sum, mrt_value *more) {
+  more = cast(&r->b, more, r->wide);
+  return sum ? PUT(&r->b, add, NULL, sum, more) : more;
 }
 
+/* Own keys come last: their gradients need not travel, and those that come home
+ * meanwhile are added to them. */
 static mrt_status attention_grad(mrt_partition *p, const mrt_node *n,
                                  mrt_value *const *in, mrt_value **out) {
   ring r = ring_of(p, n, in);
-  int after = MRT_ATTENTION_GRAD_AFTER;
-  mrt_dtype wide = in[4]->type.dtype;
-  mrt_value *own[MRT_ATTENTION_GRAD_AFTER + 1], *got[3], *sums[3];
+  mrt_value *own[MRT_ATTENTION_GRAD_AFTER + 1], *got[3], *sums[3] = { NULL };
   int64_t at = 0, step;
+  r.wide = in[4]->type.dtype;
   for (int i = 0; i < n->nin; i++) own[i] = in[i];
-  over_block(&r, n, after, 0, own, got);
-  if (r.b.status) return r.b.status;
-  for (int k = 0; k < 3; k++) sums[k] = got[k];
   for (; (step = next_step(&r, at + 1)) < p->size; at = step) {
-    for (int k = 0; k < 3 && at == 0; k++) sums[k] = cast(&r.b, sums[k], wide);
-    own[1] = shift(&r, own[1], step - at);
-    own[2] = shift(&r, own[2], step - at);
-    over_block(&r, n, after, step, own, got);
+    for (int i = 1; i < 3; i++) own[i] = shift(&r, own[i], step - at);
+    over_block(&r, n, MRT_ATTENTION_GRAD_AFTER, step, own, got);
     if (r.b.status) return r.b.status;
-    sums[0] = PUT(&r.b, add, NULL, sums[0], cast(&r.b, got[0], wide));
-    for (int k = 1; k < 3; k++)
-      sums[k] = add_share(&r, sums[k], step - at, got[k]);
+    for (int k = 0; k < 3; k++) {
+      if (k && sums[k]) sums[k] = shift(&r, sums[k], step - at);
+      sums[k] = plus(&r, sums[k], got[k]);
+    }
     if (r.b.status) return r.b.status;
   }
-  for (int k = 0; k < 3; k++) {
-    if (k && at) sums[k] = shift(&r, sums[k], p->size - at);
-    out[k] = cast(&r.b, sums[k], n->in[k]->type.dtype);
-  }
+  for (int k = 1; k < 3 && at; k++) sums[k] = shift(&r, sums[k], p->size - at);
+  over_block(&r, n, MRT_ATTENTION_GRAD_AFTER, 0, in, got);
+  for (int k = 0; k < 3 && !r.b.status; k++)
+    out[k] = at ? cast(&r.b, plus(&r, sums[k], got[k]), n->in[k]->type.dtype)
+                : got[k];
   return r.b.status;
 }
 
