@@ -38,7 +38,7 @@ local function share(n) return (n - 1) / n end
 
 -- Bytes of all ranks, for `x` elements of an activation, `p` of parameters.  Tensor: of each
 -- layer of a GPT eight gathers and reductions (Korthikanti et al., 2022), of an MLP's blocks
--- one sum each way.  Context: keys, values and their gradients.  Data: a sum of gradients.
+-- one sum each way.  Context: keys and values forward and backward, their gradients.  Data: a sum of gradients.
 -- Shard: weights gathered twice for each micro-batch, gradients reduced once.
 local function formula(run)
   local grid, x = run.grid, run.activation
@@ -46,7 +46,7 @@ local function formula(run)
   local s, stages = size_of(grid, "shard"), size_of(grid, "pipeline")
   local p, micro = run.parameters / t / stages, stages > 1 and run.micro or 1
   local meets = run.model == "gpt" and 8 * run.layers or 4 * run.layers - 2
-  local each = share(t) * meets * x / c / stages + share(c) * (4 * run.layers * x / t + 2 * p)
+  local each = share(t) * meets * x / c / stages + share(c) * (6 * run.layers * x / t + 2 * p)
     + share(d) * 2 * p + share(s) * (2 * micro + 1) * p
   local ends = 2 * (stages - 1) * x * t * d * s -- of stages, forth and back
   return 4 * (ranks_of(grid) * each + ends)
