@@ -242,12 +242,11 @@ static mrt_status attention_grad(mrt_partition *p, const mrt_node *n,
   for (int i = 0; i < n->nin; i++) own[i] = in[i];
   for (; (step = next_step(&r, at + 1)) < p->size; at = step) {
     for (int i = 1; i < 3; i++) own[i] = shift(&r, own[i], step - at);
+    for (int k = 1; k < 3 && sums[k]; k++)
+      sums[k] = shift(&r, sums[k], step - at);
     over_block(&r, n, MRT_ATTENTION_GRAD_AFTER, step, own, got);
     if (r.b.status) return r.b.status;
-    for (int k = 0; k < 3; k++) {
-      if (k && sums[k]) sums[k] = shift(&r, sums[k], step - at);
-      sums[k] = plus(&r, sums[k], got[k]);
-    }
+    for (int k = 0; k < 3; k++) sums[k] = plus(&r, sums[k], got[k]);
     if (r.b.status) return r.b.status;
   }
   for (int k = 1; k < 3 && at; k++) sums[k] = shift(&r, sums[k], p->size - at);
