@@ -254,6 +254,7 @@ function Compiled:plan_in(k, ...)
     self.options.name, entry.planning_us)
   entry.plan.replan = entry.plan.replan or self:replanner(select("#", ...), ...)
   entry.plan.step_options, entry.plan.space = self.options, self.space
+  entry.plan.undivided = self.options.mesh and self.options.mesh:undivided(tensors)
   entry.plan.first_shape = first and first:size() or nil
   entry.plan.rows = first and first:dim() > 0 and first:size(1) or 1
   if compile.planning and not compile.first_plan then

@@ -135,6 +135,20 @@ local function policy_of(self, given)
   return given or self.size.shard > 1 and shard.zero(3) or shard.ddp()
 end
 
+--- What to say of inputs whose sequence `context` does not divide; nil: there are none.
+---@param inputs mrt.Tensor[]
+---@return string?
+function Mesh:undivided(inputs)
+  local n, list = self.size.context, {}
+  for i, x in ipairs(n > 1 and inputs or {}) do
+    if x:dim() > 1 and x:size(2) % n ~= 0 then
+      list[#list + 1] = ("%s of input %d"):format(x:type(), i)
+    end
+  end
+  return #list > 0 and ("context = %d does not divide the second dimension of %s: whole on "
+    .. "every rank, and what is of it alone"):format(n, table.concat(list, ", ")) or nil
+end
+
 --- The policy by which ranks with rows of their own share, of this mesh; nil: there are
 --- none.  Its communicators come when ranks meet.
 ---@param given mrt.Sharding?  the option `shard`
