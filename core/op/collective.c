@@ -232,10 +232,11 @@ static const mrt_option recvs[] = {
   OPTION(dtype, "dtype", MRT_OPT_DTYPE, .preset = MRT_f32)
 };
 
-#define ROW(op, in, table)                                                     \
+#define ROW_OF(op, in, table, follows)                                         \
   .name = #op, .number = MRT_OP_##op, .min_inputs = in, .max_inputs = in,      \
   MRT_OPTIONS(table, mrt_collective_options), .infer = infer_##op,             \
-  .cost = MRT_COST_move, .width = MRT_WIDE
+  .cost = MRT_COST_move, .width = follows
+#define ROW(op, in, table) ROW_OF(op, in, table, MRT_WIDE)
 
 const mrt_op mrt_op_allreduce = {
   ROW(allreduce, 1, reduces),
@@ -271,7 +272,7 @@ const mrt_op mrt_op_broadcast = {
   .traits = MRT_COLLECTIVE,
 };
 const mrt_op mrt_op_shift = {
-  ROW(shift, 1, shifts),
+  ROW_OF(shift, 1, shifts, MRT_FOLLOW), /* narrow where its readers are */
   .doc = "y = x of the rank `by` before this one, in a circle",
   .shard_rule = rule_each, /* of groups beside it */
   .grad = grad_shift,
