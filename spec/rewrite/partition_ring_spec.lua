@@ -25,7 +25,8 @@ local code = [[
     local mask = pick { false, false, "bool", "float" }
     if mask then
       o.has = 1
-      mask = { kind = mask, dims = { pick { 1, B }, pick { 1, H }, pick { 1, T }, pick { 1, S, S } } }
+      local dims = { pick { 1, B }, pick { 1, H }, pick { 1, T }, pick { 1, S, S } }
+      mask = { kind = mask, dims = dims }
     end
     return { o = o, mask = mask, q = { B, T, H, D }, k = { B, S, Hk, D },
       v = { B, S, Hk, pick { D, 4 } }, dtype = pick { "f64", "f64", "f32", "bf16" } }
@@ -41,7 +42,8 @@ local code = [[
     list[4] = mrt.randn(q[1], q[2], q[3], case.v[4]):to(case.dtype)
     if case.mask then
       local m = mrt.randn(table.unpack(case.mask.dims))
-      list[5] = case.mask.kind == "bool" and m:gt(-0.5) or m:to(case.dtype == "f64" and "f64" or "f32")
+      local dtype = case.dtype == "f64" and "f64" or "f32"
+      list[5] = case.mask.kind == "bool" and m:gt(-0.5) or m:to(dtype)
     end
     mrt.eval(list)
     return list
@@ -70,7 +72,6 @@ local code = [[
       for _, s in ipairs(plan:steps()) do if s.op == "shift" then shifts = shifts + 1 end end
       assert(ring or shifts == 0)
       if shifts > 0 then went = went + 1 end
-      local sent = comm:sent()
       local got = { step(table.unpack(xs)) }
       for i, t in ipairs(got) do
         local a, b = one[i]:to "f64", t:to "f64"
@@ -96,7 +97,6 @@ describe("attention of a sequence in pieces", function()
       local text = ranks.run(n, ("package.path = %q\n"):format(package.path)
         .. code:format(first, first + count - 1))[1]
       -- windows may leave a rank with its own block
-      if os.getenv "TELL" then print(n, text) end
       assert(tonumber(text:match "%d+") > count // 2, text)
     end)
   end

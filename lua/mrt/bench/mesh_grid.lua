@@ -38,8 +38,9 @@ local function share(n) return (n - 1) / n end
 
 -- Bytes of all ranks, for `x` elements of an activation, `p` of parameters.  Tensor: of each
 -- layer of a GPT eight gathers and reductions (Korthikanti et al., 2022), of an MLP's blocks
--- one sum each way.  Context: keys and values forward and backward, their gradients.  Data: a sum of gradients.
--- Shard: weights gathered twice for each micro-batch, gradients reduced once.
+-- one sum each way.  Context: keys and values round the ring forward, and these and their
+-- gradients backward.  Data: a sum of gradients.  Shard: weights gathered twice for each
+-- micro-batch, gradients reduced once.
 local function formula(run)
   local grid, x = run.grid, run.activation
   local t, c, d = size_of(grid, "tensor"), size_of(grid, "context"), size_of(grid, "data")

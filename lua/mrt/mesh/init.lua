@@ -110,7 +110,8 @@ function mesh.read(given)
   if type(given) ~= "table" then refuse("a table wanted, got %s", options.show(given)) end
   check_names(given)
   local self = setmetatable({ size = {}, ranks = 1, comm = {},
-    sequence = given.sequence ~= false, ring = given.ring ~= false, cut = given.cut, given = given.comm }, Mesh)
+    sequence = given.sequence ~= false, ring = given.ring ~= false, cut = given.cut,
+    given = given.comm }, Mesh)
   for _, name in ipairs(dimensions) do
     self.size[name] = size_of(given, name)
     if self.ranks > (1 << 31) // self.size[name] then refuse("too many ranks") end
