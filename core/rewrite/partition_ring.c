@@ -36,13 +36,13 @@
 #include <float.h>
 
 /* What is asked of the blocks, for local types of q and k. */
-typedef struct ring {
+typedef struct key_ring {
   building b;
   const mrt_attention_options *o;
   int64_t queries, keys; /* of a rank */
   int64_t at;            /* position of query 0 of rank 0 */
   mrt_dtype wide;        /* of sums over blocks */
-} ring;
+} key_ring;
 
 /* ---- lanes --------------------------------------------------------------- */
 
@@ -84,8 +84,9 @@ static bool attention_grad_lane(const mrt_partition *p, const mrt_node *n,
 
 /* ---- which blocks -------------------------------------------------------- */
 
-static ring ring_of(mrt_partition *p, const mrt_node *n, mrt_value *const *in) {
-  ring r = { .b = { .p = p, .origin = n->origin }, .o = n->options };
+static key_ring ring_of(mrt_partition *p, const mrt_node *n,
+                        mrt_value *const *in) {
+  key_ring r = { .b = { .p = p, .origin = n->origin }, .o = n->options };
   r.queries = in[0]->type.dims[1], r.keys = in[1]->type.dims[1];
   bool end = r.o->offset == MRT_ATTENTION_AT_END;
   r.at = end ? (r.keys - r.queries) * p->size : r.o->offset;
@@ -93,11 +94,11 @@ static ring ring_of(mrt_partition *p, const mrt_node *n, mrt_value *const *in) {
 }
 
 /* Where query 0 of a rank stands among the keys of a block. */
-static int64_t offset_of(const ring *r, int64_t rank, int64_t block) {
+static int64_t offset_of(const key_ring *r, int64_t rank, int64_t block) {
   return r->at + rank * r->queries - block * r->keys;
 }
 
-static bool sees(const ring *r, int64_t rank, int64_t block) {
+static bool sees(const key_ring *r, int64_t rank, int64_t block) {
   int64_t first = offset_of(r, rank, block), last = first + r->queries - 1;
   return first - mrt_attention_left(r->o) < r->keys &&
          last + mrt_attention_right(r->o) >= 0;
@@ -109,7 +110,7 @@ static int64_t block_of(const mrt_partition *p, int64_t rank, int64_t step) {
 
 /* The first step from `step` on at which a rank sees its block; the number of
  * ranks: there is none.  The first of all is always done. */
-static int64_t next_step(const ring *r, int64_t step) {
+static int64_t next_step(const key_ring *r, int64_t step) {
   const mrt_partition *p = r->b.p;
   for (; step < p->size; step++)
     for (int64_t rank = 0; rank < p->size; rank++)
@@ -117,19 +118,19 @@ static int64_t next_step(const ring *r, int64_t step) {
   return step;
 }
 
-static int64_t offset_at(const ring *r, int64_t rank, int64_t step) {
+static int64_t offset_at(const key_ring *r, int64_t rank, int64_t step) {
   return offset_of(r, rank, block_of(r->b.p, rank, step));
 }
 
 /* Keys of a block that queries at this offset see, as far as they span. */
-static int64_t span(const ring *r, int64_t offset) {
+static int64_t span(const key_ring *r, int64_t offset) {
   int64_t first = offset - mrt_attention_left(r->o),
           last = offset + r->queries - 1 + mrt_attention_right(r->o);
   return (last < r->keys ? last : r->keys - 1) - (first > 0 ? first : 0);
 }
 
 /* All wait for the rank that sees most: its costs are everyone's. */
-static mrt_attention_options options_at(const ring *r, int64_t step) {
+static mrt_attention_options options_at(const key_ring *r, int64_t step) {
   mrt_attention_options o = *r->o;
   int64_t most = offset_at(r, 0, step);
   for (int64_t rank = 1; rank < r->b.p->size; rank++) {
@@ -143,7 +144,7 @@ static mrt_attention_options options_at(const ring *r, int64_t step) {
 
 /* ---- building ------------------------------------------------------------ */
 
-static mrt_value *shift(ring *r, mrt_value *x, int64_t by) {
+static mrt_value *shift(key_ring *r, mrt_value *x, int64_t by) {
   mrt_collective_options o = { .rank = r->b.p->rank,
                                .size = r->b.p->size,
                                .comm = r->b.p->comm,
@@ -153,14 +154,14 @@ static mrt_value *shift(ring *r, mrt_value *x, int64_t by) {
 }
 
 /* The columns of a mask that are about the block of this step. */
-static mrt_value *mask_at(ring *r, mrt_value *mask, int64_t step) {
+static mrt_value *mask_at(key_ring *r, mrt_value *mask, int64_t step) {
   int64_t first = block_of(r->b.p, r->b.p->rank, step) * r->keys;
   mrt_slice_options o = { 3, first, first + r->keys - 1, 1 };
   return mask->type.dims[3] == 1 ? mask : PUT(&r->b, slice, &o, mask);
 }
 
 /* The operator over the block of this step: in[1], in[2]; mask at `after`. */
-static void over_block(ring *r, const mrt_node *n, int after, int64_t step,
+static void over_block(key_ring *r, const mrt_node *n, int after, int64_t step,
                        mrt_value *const *in, mrt_value **out) {
   mrt_attention_options o = options_at(r, step);
   mrt_value *own[MRT_ATTENTION_GRAD_AFTER + 1];
@@ -205,7 +206,7 @@ static void merge(building *b, mrt_value **o, mrt_value **lse, mrt_value *o2,
 
 static mrt_status attention(mrt_partition *p, const mrt_node *n,
                             mrt_value *const *in, mrt_value **out) {
-  ring r = ring_of(p, n, in);
+  key_ring r = ring_of(p, n, in);
   mrt_value *own[] = { in[0], in[1], in[2], n->nin > 3 ? in[3] : NULL };
   mrt_value *got[2] = { NULL, NULL }, *o, *lse;
   over_block(&r, n, MRT_ATTENTION_AFTER, 0, own, got);
@@ -226,7 +227,7 @@ static mrt_status attention(mrt_partition *p, const mrt_node *n,
 }
 
 /* What is added to a sum; NULL: to none yet. */
-static mrt_value *plus(ring *r, mrt_value *sum, mrt_value *more) {
+static mrt_value *plus(key_ring *r, mrt_value *sum, mrt_value *more) {
   more = cast(&r->b, more, r->wide);
   return sum ? PUT(&r->b, add, NULL, sum, more) : more;
 }
@@ -235,7 +236,7 @@ static mrt_value *plus(ring *r, mrt_value *sum, mrt_value *more) {
  * meanwhile are added to them. */
 static mrt_status attention_grad(mrt_partition *p, const mrt_node *n,
                                  mrt_value *const *in, mrt_value **out) {
-  ring r = ring_of(p, n, in);
+  key_ring r = ring_of(p, n, in);
   mrt_value *own[MRT_ATTENTION_GRAD_AFTER + 1], *got[3], *sums[3] = { NULL };
   int64_t at = 0, step;
   r.wide = in[4]->type.dtype;
