@@ -193,8 +193,8 @@ struct part {
   }
 };
 
-thread_local std::vector<part> gives, takes; /* of the group that is open */
-thread_local cudaStream_t grouped_in;
+std::vector<part> gives, takes; /* of the group that is open */
+cudaStream_t grouped_in;
 
 /* At once: a send does not wait before what comes meanwhile is taken. */
 void exchange(const std::vector<part> &out, const std::vector<part> &in) {
