@@ -139,6 +139,8 @@ static mrt_attention_options options_at(const key_ring *r, int64_t step) {
   }
   o.offset = mrt_attention_near(offset_at(r, r->b.p->rank, step));
   o.further = mrt_attention_near(most) - o.offset;
+  /* the same in the word that some kernels look for */
+  if (o.offset == r->keys - r->queries) o.offset = MRT_ATTENTION_AT_END;
   return o;
 }
 
