@@ -383,6 +383,7 @@ struct mrt_plan_options {
                   pieces, and rows of their own; 0: none do */
   double capacity;  /* of these: room for so many times an even share of what a
                        rank gives each; the rows beyond are dropped; 0: for all */
+  bool no_ring; /* these gather keys and values, rather than pass them round */
   bool no_sequence; /* sums over ranks that share weights are taken whole, not
                        in pieces of the sequence */
   const char *name;

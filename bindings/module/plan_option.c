@@ -56,6 +56,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   o.trap = flag(L, arg, "trap"), o.overflows = flag(L, arg, "overflows");
   o.spare = flag(L, arg, "spare"), o.handed_on = flag(L, arg, "handed_on");
   o.no_sequence = is_off(L, arg, "sequence");
+  o.no_ring = is_off(L, arg, "ring");
   o.context = (int)count(L, arg, "context");
   o.experts = (int)count(L, arg, "experts");
   lua_getfield(L, arg, "capacity");

@@ -59,7 +59,13 @@ static bool reduces(const mrt_collective *c) {
 
 static bool has_peer(const mrt_collective *c) {
   return c->kind == MRT_COLLECT_broadcast || c->kind == MRT_COLLECT_send ||
-         c->kind == MRT_COLLECT_recv;
+         c->kind == MRT_COLLECT_recv || c->kind == MRT_COLLECT_shift;
+}
+
+static bool overlaps(const mrt_communicator *comm, const mrt_collective *c) {
+  uintptr_t in = (uintptr_t)c->in, out = (uintptr_t)c->out;
+  return in < out + mrt_collective_out_bytes(c, comm->size) &&
+         out < in + mrt_collective_in_bytes(c, comm->size);
 }
 
 /* 8-bit floats are stored and sent, not added. */
@@ -93,6 +99,8 @@ static mrt_status check(const mrt_communicator *comm, const mrt_collective *c,
       c->peer == comm->rank)
     return mrt_fail(e, MRT_EVALUE, "rank %d cannot %s itself", c->peer,
                     c->kind == MRT_COLLECT_send ? "send to" : "receive from");
+  if (c->kind == MRT_COLLECT_shift && overlaps(comm, c))
+    return mrt_fail(e, MRT_EVALUE, "a shift in place, memory apart wanted");
   return reduces(c) ? mrt_reduction_check(c->reduction, c->dtype, e) : MRT_OK;
 }
 

@@ -43,10 +43,11 @@ typedef struct mrt_collective {
   mrt_dtype dtype;
   int64_t count; /* elements of the whole; a multiple of the number of ranks
                     where there are pieces */
-  int peer;      /* of broadcast: the root; of send and recv: the other rank */
+  int peer;      /* of broadcast: the root; of send and recv: the other rank;
+                    of shift: how many ranks on, in a circle */
   const void *in;
-  void *out; /* may be `in`, but of all_to_all; of allgather, `in` may be its own
-                piece of it */
+  void *out; /* may be `in`, but not of all_to_all and shift; of allgather, `in`
+                may be its own piece of it */
   const char *file; /* who asks */
   int line;
 } mrt_collective;

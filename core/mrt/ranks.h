@@ -12,9 +12,9 @@ extern "C" {
 
 /* ---- ranks that compute together -----------------------------------------
  *
- * The operators allreduce, reduce_scatter, allgather, all_to_all, broadcast, send
- * and recv have an option `comm`: a communicator's number in its context or that of
- * mrt_context_options.ranks.  All of its ranks must call the same ones in the
+ * The operators allreduce, reduce_scatter, allgather, all_to_all, broadcast, shift,
+ * send and recv have an option `comm`: a communicator's number in its context or
+ * that of mrt_context_options.ranks.  All of its ranks must call the same ones in the
  * same order.  Those of a trace become nodes of its plan, whoever reads them;
  * those applied outside wait for mrt_communicate.  Ranks count from 0. */
 

@@ -53,6 +53,7 @@
       MRT_OPTION(mrt_attention_options, softcap, MRT_OPT_NUM, .preset = 0),    \
       MRT_OPTION(mrt_attention_options, offset, MRT_OPT_INT,                   \
                  .preset = (double)MRT_ATTENTION_AT_END),                      \
+      MRT_OPTION(mrt_attention_options, further, MRT_OPT_HIDDEN),              \
       MRT_OPTION(mrt_attention_options, has, MRT_OPT_INT, .preset = 0)
 
 static const mrt_option options[] = { SHARED_OPTIONS };
@@ -256,6 +257,7 @@ static double pairs_seen(const mrt_signature *s, double S) {
   const int64_t *q = s->in[0]->dims;
   double T = (double)q[1], heads = (double)q[0] * (double)q[2];
   double at = o->offset == MRT_ATTENTION_AT_END ? S - T : (double)o->offset;
+  at += (double)o->further;
   double end = at + (double)mrt_attention_right(o) + 1;
   double start = at - (double)mrt_attention_left(o);
   double seen = ramp(end + T, S) - ramp(end, S);

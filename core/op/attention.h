@@ -37,6 +37,8 @@ typedef struct mrt_attention_options {
                           sees; -1: all */
   double softcap;      /* scores become cap tanh(score / cap); 0: they do not */
   int64_t offset;      /* position of query 0 among the keys */
+  int64_t further;     /* costs are those of an offset so much larger: on ranks
+                          that share a sequence alike, so that they plan alike */
   int64_t has;         /* MRT_ATTENTION_MASK .. */
   bool mask_grad;      /* of the gradient: also that of the mask */
 } mrt_attention_options;

@@ -8,6 +8,7 @@
  *   all_to_all      y = piece r of x of each rank, one behind the other; pieces are
  *                   cut along the first dimension
  *   broadcast       y = x of the root
+ *   shift           y = x of the rank `by` before this one, in a circle
  *   send, recv      y on one rank = x on another; a send returns nothing, as
  *                   u8[0], and a recv says what comes
  *   arrive          waits for a collective that began ahead (plan/ahead.c); of
@@ -20,9 +21,9 @@
  *           Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms, 2009
  *   grad    of the sum of what all ranks make of their results: reductions by
  *           sum and mean, gathering and exchanging are linear, and their gradients
- *           are the transposed collectives.  All ranks must differentiate alike, for
- *           the gradient meets the others too.  None of max, min, prod, send,
- *           recv.
+ *           are the transposed collectives, shift's that by -by.  All ranks must
+ *           differentiate alike, for the gradient meets the others too.  None of
+ *           max, min, prod, send, recv.
  *   fails   EDTYPE, ESHAPE, EVALUE; while it runs ERANK, EINTERRUPT
  *
  * SPDX-License-Identifier: MIT */
@@ -105,6 +106,13 @@ static mrt_status infer_broadcast(mrt_infer *c) {
   return want_peer(c, false);
 }
 
+static mrt_status infer_shift(mrt_infer *c) {
+  mrt_collective_options *o = c->options;
+  c->out[0] = *c->in[0];
+  o->peer = (o->peer % o->size + o->size) % o->size;
+  return MRT_OK;
+}
+
 static mrt_status infer_send(mrt_infer *c) {
   c->out[0] = (mrt_type){ .dtype = MRT_u8, .rank = 1 };
   return want_peer(c, true);
@@ -136,6 +144,10 @@ static double bytes_twice(const mrt_signature *s) { return ring(s, 2); }
 static double bytes_once(const mrt_signature *s) { return ring(s, 1); }
 static double bytes_sent(const mrt_signature *s) {
   return (double)mrt_type_bytes(s->in[0]);
+}
+static double bytes_shifted(const mrt_signature *s) {
+  const mrt_collective_options *o = s->options;
+  return o->peer ? bytes_sent(s) : 0;
 }
 static double bytes_received(const mrt_signature *s) {
   return (double)mrt_type_bytes(s->out[0]);
@@ -176,6 +188,12 @@ static void grad_all_to_all(mrt_build *b) {
   b->din[0] = MRT_MAKE(b, all_to_all, b->options, b->dout[0]);
 }
 
+static void grad_shift(mrt_build *b) {
+  mrt_collective_options o = *(const mrt_collective_options *)b->options;
+  o.peer = -o.peer;
+  b->din[0] = MRT_MAKE(b, shift, &o, b->dout[0]);
+}
+
 /* To the root comes the sum; what the others gave was not read. */
 static void grad_broadcast(mrt_build *b) {
   mrt_collective_options o = *(const mrt_collective_options *)b->options;
@@ -189,9 +207,7 @@ static void grad_broadcast(mrt_build *b) {
 /* ---- rules --------------------------------------------------------------- */
 
 /* Position by position of what the ranks have, whatever other ranks do. */
-static int rule_allreduce(const mrt_signature *s, int input, int dim) {
-  return dim;
-}
+static int rule_each(const mrt_signature *s, int input, int dim) { return dim; }
 /* The first dimension is what ranks share. */
 static int rule_pieces(const mrt_signature *s, int input, int dim) {
   return dim > 0 ? dim : MRT_RULE_UNKNOWN;
@@ -222,6 +238,10 @@ static const mrt_option exchanges[] = { MEETING,
                                         OPTION(lazy, "lazy", MRT_OPT_BOOL) };
 static const mrt_option broadcasts[] = { MEETING,
                                          OPTION(peer, "root", MRT_OPT_INT) };
+static const mrt_option shifts[] = {
+  MEETING, OPTION(peer, "by", MRT_OPT_INT, .preset = 1),
+  OPTION(lazy, "lazy", MRT_OPT_BOOL)
+};
 static const mrt_option sends[] = { MEETING, OPTION(peer, "to", MRT_OPT_INT,
                                                     .required = true) };
 static const mrt_option recvs[] = {
@@ -230,15 +250,16 @@ static const mrt_option recvs[] = {
   OPTION(dtype, "dtype", MRT_OPT_DTYPE, .preset = MRT_f32)
 };
 
-#define ROW(op, in, table)                                                     \
+#define ROW_OF(op, in, table, follows)                                         \
   .name = #op, .number = MRT_OP_##op, .min_inputs = in, .max_inputs = in,      \
   MRT_OPTIONS(table, mrt_collective_options), .infer = infer_##op,             \
-  .cost = MRT_COST_move, .width = MRT_WIDE
+  .cost = MRT_COST_move, .width = follows
+#define ROW(op, in, table) ROW_OF(op, in, table, MRT_WIDE)
 
 const mrt_op mrt_op_allreduce = {
   ROW(allreduce, 1, reduces),
   .doc = "y = the reduction of x of all ranks",
-  .shard_rule = rule_allreduce, /* of groups beside it */
+  .shard_rule = rule_each, /* of groups beside it */
   .grad = grad_allreduce,
   .bytes = bytes_twice,
   .inplace = 1,
@@ -275,6 +296,14 @@ const mrt_op mrt_op_broadcast = {
   .bytes = bytes_once,
   .inplace = 1,
   .traits = MRT_COLLECTIVE,
+};
+const mrt_op mrt_op_shift = {
+  ROW_OF(shift, 1, shifts, MRT_FOLLOW), /* narrow where its readers are */
+  .doc = "y = x of the rank `by` before this one, in a circle",
+  .shard_rule = rule_each, /* of groups beside it */
+  .grad = grad_shift,
+  .bytes = bytes_shifted,
+  .traits = MRT_COLLECTIVE | MRT_REPEATS,
 };
 const mrt_op mrt_op_send = {
   ROW(send, 1, sends),

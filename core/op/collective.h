@@ -24,7 +24,7 @@ typedef struct mrt_collective_options {
   uint64_t sequence; /* mrt_meeting */
   int64_t rank, size, comm;
   int op;         /* mrt_reduction */
-  int64_t peer;   /* broadcast: root; send: to; recv: from */
+  int64_t peer;   /* broadcast: root; send: to; recv: from; shift: by */
   mrt_ints shape; /* recv: what comes */
   mrt_dtype dtype;
   bool lazy;

@@ -95,14 +95,24 @@ static double to_peer(const journey *j, double bytes, const void *o) {
   return moving(&j->d->links[i], 1, bytes);
 }
 
+/* All at once, so as long as over the slowest of the links. */
+static double around(const journey *j, double bytes, const void *o) {
+  const mrt_collective_options *c = o;
+  double seconds = 0;
+  for (int i = 0; c->peer && i < j->d->link_count; i++)
+    if (joined(j, i) > 1)
+      seconds = fmax(seconds, moving(&j->d->links[i], 1, bytes));
+  return seconds;
+}
+
 static const struct {
   int op;
   double (*seconds)(const journey *j, double bytes, const void *options);
 } rows[] = {
   { MRT_OP_allreduce, reduce_all }, { MRT_OP_reduce_scatter, by_halves },
   { MRT_OP_allgather, by_halves },  { MRT_OP_all_to_all, exchange },
-  { MRT_OP_broadcast, from_one },   { MRT_OP_send, to_peer },
-  { MRT_OP_recv, to_peer },
+  { MRT_OP_broadcast, from_one },   { MRT_OP_shift, around },
+  { MRT_OP_send, to_peer },         { MRT_OP_recv, to_peer },
 };
 
 double mrt_collective_seconds(const mrt_device_profile *d, const mrt_node *n) {

@@ -48,7 +48,7 @@ const mrt_collective_options *mrt_gathered(const mrt_node *n) {
     bool passes = n->op->number == MRT_OP_cast || n->op->number == MRT_OP_copy;
     n = passes ? mrt_value_root(n->in[0])->node : NULL;
   }
-  return n && n->op->traits & MRT_REPEATS ? n->options : NULL;
+  return n && n->op->number == MRT_OP_allgather ? n->options : NULL;
 }
 
 int mrt_plan_effort(const mrt_plan *plan) {

@@ -4,7 +4,7 @@
  *   gives   base, offset and strides of every value; no view nodes are left
  *   method  One walk.  A view's layout follows from its input's; where it
  *           cannot, and where a kernel wants contiguous bytes, a copy goes in
- *           (one per value).  An update's outputs lie where its inputs lie.
+ *           (one per value, and one for each collective).  An update's outputs lie where its inputs lie.
  *           Plan outputs get contiguous storage of their own.  A cat of all
  *           results of one node, which nothing else reads and whose kernel
  *           writes with any strides, is no node: it becomes the last result,
@@ -30,14 +30,16 @@ static mrt_status put(laying *l, mrt_node *n) {
   return MRT_OK;
 }
 
+static mrt_status copy_of(laying *l, mrt_value *v, mrt_value **copy) {
+  mrt_node *n;
+  MRT_TRY(mrt_graph_unary(l->g, MRT_OP_copy, v, &n));
+  *copy = n->out[0];
+  return put(l, n);
+}
+
 /* The contiguous copy of `v`; v->other remembers it. */
 static mrt_status contiguous(laying *l, mrt_value *v, mrt_value **copy) {
-  if (!v->other) {
-    mrt_node *n;
-    MRT_TRY(mrt_graph_unary(l->g, MRT_OP_copy, v, &n));
-    MRT_TRY(put(l, n));
-    v->other = n->out[0];
-  }
+  if (!v->other) MRT_TRY(copy_of(l, v, &v->other));
   *copy = v->other;
   return MRT_OK;
 }
@@ -68,11 +70,14 @@ static mrt_status lay_view(laying *l, mrt_node *n) {
   return MRT_OK;
 }
 
+/* What ranks give to each other forward and backward is copied for each time,
+ * rather than kept. */
 static mrt_status lay_node(laying *l, mrt_node *n) {
+  bool meets = n->op->traits & MRT_COLLECTIVE;
   for (int i = 0; i < n->nin; i++) {
     bool any = i < 32 ? n->op->strided >> i & 1 : n->op->strided >> 31;
     if (!any && !mrt_value_contiguous(n->in[i]))
-      MRT_TRY(contiguous(l, n->in[i], &n->in[i]));
+      MRT_TRY((meets ? copy_of : contiguous)(l, n->in[i], &n->in[i]));
   }
   if (mrt_node_is_update(n))
     for (int i = 0; i < n->op->updates; i++) {

@@ -34,15 +34,23 @@ static const mrt_form *form_of(const mrt_form *list, int op) {
   return NULL;
 }
 
-const mrt_form *mrt_partition_form(const mrt_node *n) {
-  const mrt_form *f = form_of(mrt_table_forms, n->op->number);
-  return f ? f : form_of(mrt_sequence_forms, n->op->number);
+static const mrt_form *const forms[] = { mrt_table_forms, mrt_ring_forms,
+                                         mrt_sequence_forms };
+
+bool mrt_partition_has_form(const mrt_node *n) {
+  for (int i = 0; i < MRT_COUNT(forms); i++)
+    if (form_of(forms[i], n->op->number)) return true;
+  return false;
 }
 
 bool mrt_partition_form_lane(const mrt_partition *p, const mrt_node *n,
                              mrt_lane *lane) {
-  lane->form = mrt_partition_form(n), lane->block = 0;
-  return lane->form && lane->form->lane(p, n, lane);
+  lane->block = 0, lane->moves = 0;
+  for (int i = 0; i < MRT_COUNT(forms); i++) {
+    lane->form = form_of(forms[i], n->op->number);
+    if (lane->form && lane->form->lane(p, n, lane)) return true;
+  }
+  return lane->form = NULL, false;
 }
 
 /* ---- the lane of a node -------------------------------------------------- */
@@ -81,13 +89,13 @@ static double lane_bytes(const lane_choice *c, const mrt_lane *lane) {
           c->n->in[k] == v && mrt_same_placement(&lane->in[k], &lane->in[i]);
     if (!again) sum += mrt_partition_bytes(c->p, v, &lane->in[i]);
   }
-  return sum + mrt_partition_sums(c->p, c->n, lane);
+  return sum + lane->moves + mrt_partition_sums(c->p, c->n, lane);
 }
 
 static void copy_lane(const mrt_node *n, mrt_lane *to, const mrt_lane *from) {
   memcpy(to->in, from->in, (size_t)n->nin * sizeof *to->in);
   memcpy(to->out, from->out, (size_t)n->nout * sizeof *to->out);
-  to->block = from->block, to->form = from->form;
+  to->block = from->block, to->form = from->form, to->moves = from->moves;
 }
 
 /* Pieces are no sums. */
@@ -111,7 +119,7 @@ static void offer(lane_choice *c) {
 }
 
 static bool lane_from(lane_choice *c, int input, const mrt_placement *at) {
-  c->trial.form = NULL;
+  c->trial.form = NULL, c->trial.moves = 0;
   return mrt_lane_from(c->n, input, at, c->p->size, &c->p->scratch, &c->trial);
 }
 
@@ -143,7 +151,7 @@ static void offer_lanes(lane_choice *c, bool *partial) {
     if (v->repeated && v->again.kind == MRT_SHARD && lane_from(c, i, &v->again))
       offer(c);
   }
-  c->trial.form = NULL;
+  c->trial.form = NULL, c->trial.moves = 0;
   if (mrt_lane_of_sums(n, partial, &c->trial)) offer(c);
   for (int i = 0; p->sequence && i < n->nin; i++)
     if (partial[i]) offer_sequence(c, i);
@@ -159,7 +167,7 @@ static bool is_apart(const mrt_partition *p, const mrt_node *n) {
 
 static bool may_gain(const mrt_partition *p, const mrt_node *n) {
   if (is_apart(p, n)) return false;
-  if (mrt_partition_form(n)) return true;
+  if (mrt_partition_has_form(n)) return true;
   for (int i = 0; i < n->nin; i++)
     if (mrt_located_of(p, n->in[i])->at.kind != MRT_REPLICATE) return true;
   return false;
@@ -280,7 +288,7 @@ static mrt_status own_piece(mrt_partition *p, mrt_node *n, bool *done) {
 static mrt_status rewrite(mrt_partition *p, mrt_node *n) {
   mrt_arena_clear(&p->scratch);
   mrt_lane lane = { MRT_NEW(&p->scratch, mrt_placement, n->nin),
-                    MRT_NEW(&p->scratch, mrt_placement, n->nout), 0, NULL };
+                    MRT_NEW(&p->scratch, mrt_placement, n->nout), 0, 0, NULL };
   if (!lane.in || !lane.out) return mrt_nomem(&p->g->ctx->error);
   bool failed, done;
   double bytes;
@@ -380,6 +388,7 @@ mrt_status mrt_pass_partition(mrt_rewrite *r) {
                             .sequence = !r->options->no_sequence },
                 inputs = { .g = r->graph,
                            .inputs = true,
+                           .no_ring = r->options->no_ring,
                            .comm = r->options->context - 1 };
   if (find_group(&weights)) MRT_TRY(partition(&weights));
   return inputs.comm >= 0 ? partition(&inputs) : MRT_OK;

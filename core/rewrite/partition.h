@@ -20,6 +20,7 @@
 typedef struct mrt_lane {
   mrt_placement *in, *out;
   int64_t block; /* of RULE_RUNS: positions of one; 0: none are divided */
+  double moves;  /* bytes that the form moves itself, on each rank */
   const struct mrt_form *form; /* what stands for it; NULL: the operator */
 } mrt_lane;
 

@@ -62,7 +62,7 @@ static bool follows(cut_search *c, const mrt_value *v, int64_t outer,
     chain[n++] = v->node;
   }
   while (n-- > 0) {
-    mrt_lane lane = { &in, out, 0, NULL };
+    mrt_lane lane = { &in, out, 0, 0, NULL };
     if (!mrt_lane_from(chain[n], 0, &at, c->p.size, &c->p.scratch, &lane))
       return false;
     at = out[0];
@@ -115,7 +115,7 @@ static mrt_status new_lane(cut_search *c, const mrt_node *n, mrt_lane *lane) {
 /* The input that is a weight not settled, of a product or of a lookup in what
  * nothing else reads; -1: there is none. */
 static int unsettled(cut_search *c, const mrt_node *n) {
-  bool lookup = mrt_partition_form(n) != NULL;
+  bool lookup = mrt_partition_has_form(n);
   for (int i = 0; (n->op->product || lookup) && i < n->nin; i++) {
     const settled *w = weight_of(c, n->in[i]);
     if (w && w->leaf->type.rank > 1 && (!lookup || w->leaf->uses == 1))

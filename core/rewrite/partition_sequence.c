@@ -1,8 +1,9 @@
 /* partition_sequence.c -- operators over a sequence of which ranks have pieces
  *
  * A rank has the positions first .. first + own - 1.  Queries are its own, keys
- * and values those of all ranks, gathered; the gradients of these are sums over
- * the ranks.  Positions are told by an offset.
+ * and values those of all ranks, where they are no ring's (partition_ring.c):
+ * what lies in pieces is gathered, and gradients of keys and values are sums
+ * over the ranks.  Positions are told by an offset, a mask by its rows.
  *
  *     attention        o, lse of own queries
  *     attention_grad   dq of own queries; dk, dv: sums over the ranks
@@ -12,17 +13,16 @@
  * (arXiv:2407.21783), section 3.3.2, of context parallelism.
  *
  * SPDX-License-Identifier: MIT */
+#include "rewrite/partition_sequence.h"
 #include "op/attention.h"
 #include "op/rope.h"
-#include "rewrite/partition_walk.h"
 
 #include <string.h>
 
 static const mrt_placement whole = { .kind = MRT_REPLICATE },
                            sums = { .kind = MRT_PARTIAL };
 
-/* Does dimension `dim` lie in pieces, in one run? */
-static bool is_cut_along(const mrt_partition *p, const mrt_value *v, int dim) {
+bool mrt_is_cut_along(const mrt_partition *p, const mrt_value *v, int dim) {
   const mrt_placement *at = &mrt_located_of(p, v)->at;
   return at->kind == MRT_SHARD && at->outer == mrt_extent(&v->type, 0, dim) &&
          v->type.dims[dim] % p->size == 0;
@@ -42,24 +42,38 @@ static mrt_status again(mrt_partition *p, const mrt_node *n,
 
 /* ---- attention ----------------------------------------------------------- */
 
+bool mrt_attention_divides(const mrt_node *n, int after) {
+  const mrt_attention_options *o = n->options;
+  bool plain = o->has == 0 || o->has == MRT_ATTENTION_MASK;
+  return plain && !o->mask_grad && n->nin <= after + 1;
+}
+
+/* o and its gradient are [B, T, H, D], lse is [B, H, T], a mask [B, H, T, S]. */
+void mrt_attention_lane(const mrt_node *n, int after, mrt_lane *lane) {
+  for (int i = 0; i < after; i++)
+    lane->in[i] = i == 1 || i == 2 ? whole : along(n->in[i], i == 4 ? 2 : 1);
+  if (n->nin > after)
+    lane->in[after] =
+        n->in[after]->type.dims[2] == 1 ? whole : along(n->in[after], 2);
+  lane->out[0] = along(n->out[0], 1);
+  for (int k = 1; k < n->nout; k++)
+    lane->out[k] = after == MRT_ATTENTION_AFTER ? along(n->out[k], 2) : sums;
+}
+
 static bool attention_lane(const mrt_partition *p, const mrt_node *n,
                            mrt_lane *lane) {
-  lane->in[0] = lane->out[0] = along(n->in[0], 1);
-  lane->in[1] = lane->in[2] = whole;
-  if (n->nin != 3 || !is_cut_along(p, n->in[0], 1)) return false;
-  lane->out[0] = along(n->out[0], 1);
-  if (n->nout > 1) lane->out[1] = along(n->out[1], 2);
-  return true;
+  bool fits = mrt_attention_divides(n, MRT_ATTENTION_AFTER) &&
+              mrt_is_cut_along(p, n->in[0], 1);
+  if (fits) mrt_attention_lane(n, MRT_ATTENTION_AFTER, lane);
+  return fits;
 }
 
 static bool attention_grad_lane(const mrt_partition *p, const mrt_node *n,
                                 mrt_lane *lane) {
-  if (n->nin != 6 || !is_cut_along(p, n->in[0], 1)) return false;
-  for (int i = 0; i < 6; i++)
-    lane->in[i] = i == 1 || i == 2 ? whole : along(n->in[i], i == 4 ? 2 : 1);
-  for (int k = 0; k < n->nout; k++)
-    lane->out[k] = k == 0 ? along(n->out[0], 1) : sums;
-  return true;
+  bool fits = mrt_attention_divides(n, MRT_ATTENTION_GRAD_AFTER) &&
+              mrt_is_cut_along(p, n->in[0], 1);
+  if (fits) mrt_attention_lane(n, MRT_ATTENTION_GRAD_AFTER, lane);
+  return fits;
 }
 
 /* Query 0 of this rank stands as far behind the first as it has before it. */
@@ -69,6 +83,7 @@ static mrt_status attention(mrt_partition *p, const mrt_node *n,
   int64_t own = in[0]->type.dims[1], keys = in[1]->type.dims[1];
   if (o.offset == MRT_ATTENTION_AT_END) o.offset = keys - own * p->size;
   o.offset += own * p->rank;
+  o.further = own * (p->size - 1 - p->rank); /* that of the last rank */
   return again(p, n, &o, in, out);
 }
 
@@ -77,7 +92,7 @@ static mrt_status attention(mrt_partition *p, const mrt_node *n,
 static bool rope_lane(const mrt_partition *p, const mrt_node *n,
                       mrt_lane *lane) {
   int time = n->in[0]->type.rank - 3;
-  if (time < 0 || !is_cut_along(p, n->in[0], time)) return false;
+  if (time < 0 || !mrt_is_cut_along(p, n->in[0], time)) return false;
   lane->in[0] = lane->out[0] = along(n->in[0], time);
   bool plain =
       n->nin == 1 || (n->nin == 2 && mrt_is_float(n->in[1]->type.dtype));

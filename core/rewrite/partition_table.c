@@ -14,52 +14,16 @@
  * embeddings and the parallel cross entropy.
  *
  * SPDX-License-Identifier: MIT */
-#include "op/cast.h"
 #include "op/collective.h"
 #include "op/cross_entropy.h"
-#include "op/make.h"
 #include "op/move.h"
 #include "op/reduce.h"
-#include "op/views.h"
-#include "rewrite/partition_walk.h"
+#include "rewrite/partition_build.h"
 
 static const mrt_placement whole = { .kind = MRT_REPLICATE },
                            sums = { .kind = MRT_PARTIAL };
 
 /* ---- building ------------------------------------------------------------ */
-
-/* Nodes that follow one another; the first failure sticks. */
-typedef struct building {
-  mrt_partition *p;
-  mrt_origin origin;
-  mrt_status status;
-} building;
-
-static mrt_value *put(building *b, int op, const void *options, int nin,
-                      mrt_value *const *in) {
-  mrt_value *out = NULL;
-  for (int i = 0; i < nin; i++)
-    if (!in[i]) return NULL;
-  if (!b->status)
-    b->status = mrt_partition_put(b->p, op, options, nin, in, b->origin, &out);
-  return b->status ? NULL : out;
-}
-#define PUT(b, op, options, ...)                                               \
-  put(b, MRT_OP_##op, options,                                                 \
-      (int)(sizeof((mrt_value *[]){ __VA_ARGS__ }) / sizeof(mrt_value *)),     \
-      (mrt_value *[]){ __VA_ARGS__ })
-
-static mrt_value *shaped(building *b, int op, mrt_value *x,
-                         const mrt_type *like) {
-  mrt_shape_options o = { .shape = { .count = like->rank } };
-  for (int i = 0; i < like->rank; i++) o.shape.at[i] = like->dims[i];
-  return put(b, op, &o, 1, &x);
-}
-
-static mrt_value *constant(building *b, double value, const mrt_type *like) {
-  mrt_full_options o = { .value = value, .dtype = like->dtype };
-  return shaped(b, MRT_OP_expand, put(b, MRT_OP_full, &o, 0, NULL), like);
-}
 
 /* The first of a rank's `own` rows.  Nothing that passes might take for something
  * else on one rank only, whose plan then was another: no uniform constant (x - 0),
@@ -82,11 +46,6 @@ static mrt_value *along(building *b, mrt_value *x, int64_t n) {
   x = shaped(b, MRT_OP_reshape, x, &t);
   t.dims[t.rank - 1] = n;
   return shaped(b, MRT_OP_expand, x, &t);
-}
-
-static mrt_value *cast(building *b, mrt_value *x, mrt_dtype dtype) {
-  mrt_cast_options o = { .dtype = dtype };
-  return x && x->type.dtype == dtype ? x : PUT(b, cast, &o, x);
 }
 
 static mrt_value *meet(building *b, mrt_reduction op, mrt_value *x) {

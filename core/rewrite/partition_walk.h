@@ -26,6 +26,7 @@ typedef struct mrt_partition {
   int64_t experts; /* another group, whose pieces are not for this walk; -1 */
   bool inputs;   /* what lies in pieces are inputs, along the sequence; else
                   weights */
+  bool no_ring;  /* of inputs: keys and values are gathered for attention */
   bool sequence; /* sums may be taken in pieces of leading dimensions */
   mrt_located *values; /* by id */
   int count;
@@ -65,10 +66,11 @@ typedef struct mrt_form {
                       mrt_value **out);
 } mrt_form;
 /* Up to one whose op is below 0: of tables cut by rows (partition_table.c), of
- * the sequence in pieces (partition_sequence.c). */
-extern const mrt_form mrt_table_forms[], mrt_sequence_forms[];
-const mrt_form *mrt_partition_form(const mrt_node *n); /* NULL: it has none */
-/* Fill the lane of a node's form; false: it has none as its inputs lie. */
+ * the sequence in pieces (partition_ring.c, partition_sequence.c). */
+extern const mrt_form mrt_table_forms[], mrt_ring_forms[], mrt_sequence_forms[];
+bool mrt_partition_has_form(const mrt_node *n);
+/* Fill the lane of a node's first form that has one; false: there is none as its
+ * inputs lie. */
 bool mrt_partition_form_lane(const mrt_partition *p, const mrt_node *n,
                              mrt_lane *lane);
 /* Append op(in), as its row infers it; out: the first output, or `nout`. */

@@ -43,6 +43,12 @@ static inline size_t mrt_collective_piece_bytes(const mrt_collective *c,
   return cut ? mrt_collective_in_bytes(c, size) / (size_t)size : 0;
 }
 
+/* Whose data a shift brings this rank. */
+static inline int mrt_shift_from(const mrt_communicator *comm,
+                                 const mrt_collective *c) {
+  return (comm->rank - c->peer + comm->size) % comm->size;
+}
+
 /* A rank in a split, and its place there: its number in its part, the part's
  * size and first rank. */
 typedef struct mrt_split_key {

@@ -12,7 +12,7 @@ static bool reduces(mrt_collective_kind kind) {
 
 static bool has_peer(mrt_collective_kind kind) {
   return kind == MRT_COLLECT_broadcast || kind == MRT_COLLECT_send ||
-         kind == MRT_COLLECT_recv;
+         kind == MRT_COLLECT_recv || kind == MRT_COLLECT_shift;
 }
 
 mrt_descriptor mrt_descriptor_of(const mrt_collective *c) {
@@ -39,7 +39,8 @@ mrt_descriptor_text mrt_descriptor_print(const mrt_descriptor *d,
                                          const mrt_caller *caller) {
   static const char *const ways[] = { [MRT_COLLECT_broadcast] = " from rank",
                                       [MRT_COLLECT_send] = " to rank",
-                                      [MRT_COLLECT_recv] = " from rank" };
+                                      [MRT_COLLECT_recv] = " from rank",
+                                      [MRT_COLLECT_shift] = " by" };
   mrt_descriptor_text t;
   mrt_collective_kind kind = d->what & 0xff;
   int used = snprintf(t.s, sizeof t.s, "%s", mrt_collective_name(kind));

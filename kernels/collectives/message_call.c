@@ -88,14 +88,31 @@ static void run_small(mrt_message_comm *m, const mrt_collective *c,
                scatter ? c->count / size : c->count);
   else if (c->kind == MRT_COLLECT_broadcast && nbytes)
     memcpy(c->out, m->from[c->peer], nbytes);
+  else if (c->kind == MRT_COLLECT_shift && nbytes)
+    memcpy(c->out, m->from[mrt_shift_from(&m->comm, c)], nbytes);
   else if (mrt_collective_gathers(c))
     for (int r = 0; r < size && nbytes; r++)
       memcpy((char *)c->out + (size_t)r * nbytes, m->from[r], nbytes);
   else if (c->kind == MRT_COLLECT_all_to_all)
     for (int r = 0; r < size && piece; r++)
       memcpy((char *)c->out + (size_t)r * piece, m->from[r], piece);
-  if (c->kind != MRT_COLLECT_broadcast || c->peer == rank)
+  if (c->kind == MRT_COLLECT_shift)
+    m->comm.sent += c->peer ? nbytes : 0; /* for one of those who got it */
+  else if (c->kind != MRT_COLLECT_broadcast || c->peer == rank)
     m->comm.sent += (uint64_t)(size - 1) * nbytes;
+}
+
+/* ---- everyone to one, and from one --------------------------------------- */
+
+static mrt_status shift(mrt_message_comm *m, const mrt_collective *c,
+                        size_t nbytes, mrt_error *e) {
+  int from = mrt_shift_from(&m->comm, c);
+  if (!c->peer) return memcpy(c->out, c->in, nbytes), MRT_OK;
+  mrt_request r[2];
+  mrt_message_start(m, &r[0], from, false, c->out, nbytes);
+  mrt_message_start(m, &r[1], (m->comm.rank + c->peer) % m->comm.size, true,
+                    (void *)c->in, nbytes);
+  return mrt_message_finish(m, c, r, 2, e);
 }
 
 /* ---- two that meet ------------------------------------------------------- */
@@ -160,6 +177,8 @@ mrt_status mrt_message_run(mrt_communicator *comm, const mrt_collective *c,
     run_small(m, c, nbytes);
   else if (c->kind == MRT_COLLECT_all_to_all)
     s = mrt_message_exchange(m, c, e);
+  else if (c->kind == MRT_COLLECT_shift)
+    s = shift(m, c, nbytes, e);
   else if (m->ring && c->kind != MRT_COLLECT_broadcast)
     s = mrt_message_ring(m, c, e);
   else

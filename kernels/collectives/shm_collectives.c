@@ -151,6 +151,12 @@ static void work_broadcast(mrt_shm_comm *m, const shm_part *p) {
        given(m, p, p->c->peer, 0, 0), (size_t)p->n * p->bytes);
 }
 
+static void work_shift(mrt_shm_comm *m, const shm_part *p) {
+  copy((char *)p->c->out + (size_t)p->at * p->bytes,
+       given(m, p, mrt_shift_from(&m->comm, p->c), 0, 0),
+       (size_t)p->n * p->bytes);
+}
+
 static const moves table[MRT_COLLECTIVES] = {
   [MRT_COLLECT_allreduce] = { false, stage_whole, work_allreduce,
                               fetch_allreduce },
@@ -160,6 +166,7 @@ static const moves table[MRT_COLLECTIVES] = {
   [MRT_COLLECT_all_to_all] = { true, stage_pieces, work_all_to_all, NULL },
   [MRT_COLLECT_compare] = { false, stage_whole, work_allgather, NULL },
   [MRT_COLLECT_broadcast] = { false, stage_whole, work_broadcast, NULL },
+  [MRT_COLLECT_shift] = { false, stage_whole, work_shift, NULL },
 };
 
 /* ---- agreeing ------------------------------------------------------------ */
@@ -241,7 +248,8 @@ static mrt_status run_large(mrt_shm_comm *m, const mrt_collective *c,
   shm_part p = { .c = c,
                  .bytes = mrt_collective_dtype_bytes(c->dtype),
                  .piece = c->count / size };
-  bool cut = c->kind == MRT_COLLECT_allreduce || root;
+  bool cut =
+      c->kind == MRT_COLLECT_allreduce || root || c->kind == MRT_COLLECT_shift;
   int64_t n = cut ? c->count : p.piece, most = n;
   if (staged || hidden)
     most = MRT_SHM_CHUNK / (int64_t)p.bytes / (moves->pieces ? size : 1);
@@ -273,6 +281,8 @@ static mrt_status run_small(mrt_shm_comm *m, const mrt_collective *c,
                scatter ? c->count / size : c->count);
   else if (root)
     copy(c->out, m->from[c->peer], nbytes);
+  else if (c->kind == MRT_COLLECT_shift)
+    copy(c->out, m->from[mrt_shift_from(&m->comm, c)], nbytes);
   else if (mrt_collective_gathers(c))
     for (int r = 0; r < size; r++)
       copy((char *)c->out + (size_t)r * nbytes, m->from[r], nbytes);
@@ -298,6 +308,8 @@ static uint64_t crossed(const mrt_shm_comm *m, const mrt_collective *c,
     return nbytes - nbytes / (others + 1);
   case MRT_COLLECT_broadcast:
     return c->peer == m->comm.rank ? others * nbytes : 0;
+  case MRT_COLLECT_shift:
+    return c->peer ? nbytes : 0;
   case MRT_COLLECT_compare: /* no data of the user's */
     return 0;
   default:

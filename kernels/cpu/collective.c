@@ -51,5 +51,6 @@ COLLECTIVE(reduce_scatter);
 COLLECTIVE(allgather);
 COLLECTIVE(all_to_all);
 COLLECTIVE(broadcast);
+COLLECTIVE(shift);
 COLLECTIVE(send);
 COLLECTIVE(recv);

@@ -130,6 +130,10 @@ static void refuse(const mrt_call *call, mrt_status s) {
   call->run->refused = call->node + 1;
 }
 
+static bool is_apart(const mrt_collective *c) {
+  return c->kind == MRT_COLLECT_shift;
+}
+
 /* At the node's first run: its communicator.  The device keeps in mind that the
  * run  * needs it. */
 static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
@@ -152,7 +156,8 @@ static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
     return MRT_OK;
   size_t in = mrt_collective_in_bytes(asked, comm->size),
          out = mrt_collective_out_bytes(asked, comm->size);
-  return mrt_cuda_comm_staging(c, m->cc, in > out ? in : out, &m->stage, e);
+  size_t bytes = is_apart(asked) ? in + out : in > out ? in : out;
+  return mrt_cuda_comm_staging(c, m->cc, bytes, &m->stage, e);
 }
 
 /* ---- through the host ---------------------------------------------------- */
@@ -178,13 +183,14 @@ static void *beyond(const void *at, size_t bytes) {
 }
 
 /* A piece lies in the stage where it belongs in the whole, so that one buffer
- * is enough. */
+ * is enough; of what cannot be in place the result lies behind. */
 static void place(meeting *m, const mrt_collective *asked, size_t in,
                   size_t out) {
   size_t own = (size_t)m->cc->comm->rank * (in < out ? in : out);
   m->asked = *asked;
   m->asked.in = beyond(m->stage->data, in < out && in ? own : 0);
   m->asked.out = beyond(m->stage->data, out < in && out ? own : 0);
+  if (is_apart(asked)) m->asked.out = beyond(m->stage->data, in);
 }
 
 static cudaError_t queue_staged(const mrt_call *call,
@@ -290,5 +296,6 @@ COLLECTIVE(reduce_scatter)
 COLLECTIVE(allgather)
 COLLECTIVE(all_to_all)
 COLLECTIVE(broadcast)
+COLLECTIVE(shift)
 COLLECTIVE(send)
 COLLECTIVE(recv)

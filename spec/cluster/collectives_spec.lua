@@ -14,7 +14,8 @@ local function levels(more)
   return { node, net }
 end
 
-local kinds <const> = { "allreduce", "reduce_scatter", "allgather", "broadcast", "all_to_all" }
+local kinds <const> = { "allreduce", "reduce_scatter", "allgather", "broadcast", "all_to_all",
+  "shift" }
 
 describe("where the ranks of a group stand", function()
   local rows = { -- size, stride, ranks on each level
@@ -38,6 +39,11 @@ describe("a collective takes", function()
   it("half a ring: p - 1 steps and (p - 1) / p of the bytes", function()
     assert.near(3 + 3, collectives.seconds(levels(), "allgather", 400, { size = 4 }), 1e-9)
     assert.near(3 + 3, collectives.seconds(levels(), "reduce_scatter", 400, { size = 4 }), 1e-9)
+  end)
+
+  it("for a shift a step over the slowest link that a neighbour is behind", function()
+    assert.near(1 + 4, collectives.seconds(levels(), "shift", 400, { size = 4 }), 1e-9)
+    assert.near(2 + 40, collectives.seconds(levels(), "shift", 400, { size = 8 }), 1e-9)
   end)
 
   it("both halves for an allreduce of many bytes, a tree of few", function()

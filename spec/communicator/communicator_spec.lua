@@ -60,6 +60,9 @@ describe("a collective", function()
       return show(comm:all_to_all(comm.rank == 0 and { 1, 2 } or { 5, 6 }))]]))
     assert.same({ "5 6", "5 6", "5 6" }, ranks(3, [[
       return show(comm:broadcast(comm.rank == 2 and { 5, 6 } or { 0, 0 }, { root = 2 }))]]))
+    assert.same({ "2 1", "0 2", "1 0" }, ranks(3, [[
+      local one, back = comm:shift { comm.rank }, comm:shift({ comm.rank }, -4)
+      return show { one[1], back[1] }]]))
     assert.same({ "2 0", "0 1", "1 2" }, ranks(3, [[
       local from, to = (comm.rank - 1) % 3, (comm.rank + 1) % 3
       if comm.rank % 3 == 0 then comm:send({ 0, 1 }, to) end
@@ -85,7 +88,7 @@ describe("a collective", function()
     assert.same({ 0, 1 }, { comm.rank, comm.size })
     local x = mrt.tensor { { 1.5, 2 }, { 3, 4 } }
     for _, name in ipairs { "allreduce", "reduce_scatter", "allgather", "all_to_all",
-      "broadcast" } do
+      "broadcast", "shift" } do
       assert.equal(x:bytes(), comm[name](comm, x):bytes(), name)
       assert.same({ 1, 2.5 }, comm[name](comm, { 1, 2.5 }), name)
     end
@@ -177,6 +180,8 @@ describe("the gradient of a collective", function()
           function(x) return comm:allgather(x) end,
           function(x) return comm:broadcast(x, { root = comm.size - 1 }) end,
           function(x) return comm:all_to_all(x * x):sin() end,
+          function(x) return comm:shift(x, { by = 2 }) end,
+          function(x) return comm:shift(x * x, -1) + comm:shift(x) end,
           function(x) return comm:allgather(comm:reduce_scatter(x * x)):sin() end,
         }
         local worst = 0
@@ -364,7 +369,7 @@ describe("a compiled step", function()
 end)
 
 describe("a plan with collectives", function()
-  local kinds = { "allreduce", "allgather", "broadcast", "reduce_scatter", "all_to_all" }
+  local kinds = { "allreduce", "allgather", "broadcast", "reduce_scatter", "shift", "all_to_all" }
 
   -- A step of a random program in which every third tensor is met by a
   -- collective, which on one rank is the identity; its bits.

@@ -109,7 +109,7 @@ local code = [[
 ]]
 
 local grids = { "{ expert = 2 }", "{ tensor = 2 }", "{ tensor = 4 }", "{ tensor = 2, data = 2 }",
-  "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }", "{ context = 2 }",
+  "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }", "{ context = 2 }", "{ context = 4 }",
   "{ context = 2, tensor = 2 }", "{ pipeline = 2 }", "{ pipeline = 2, tensor = 2 }",
   "{ pipeline = 2, context = 2 }", "{ expert = 2, tensor = 2 }", "{ expert = 2, data = 2 }",
   "{ expert = 2, shard = 2 }", "{ expert = 2, pipeline = 2 }", "{ expert = 4 }",

@@ -37,6 +37,7 @@ describe("a mesh", function()
     refused({ data = "two" }, "data = \"two\", a count of ranks wanted")
     refused({ tensor = 1 << 30, data = 4 }, "too many ranks")
     refused({ tensor = 2, sequence = 1 }, "sequence: a boolean wanted")
+    refused({ context = 2, ring = 1 }, "ring: a boolean wanted")
   end)
 
   it("refuses other ranks than it has", function()
@@ -85,6 +86,26 @@ describe("a mesh", function()
     -- not cut, the embedding and the loss
     local tokens = 4 * 8 * 32 * 4 / 2
     assert(tonumber(wire) >= 8 * tokens and tonumber(wire) < 16 * tokens, wire .. " of " .. tokens)
+  end)
+
+  it("holds less where keys go round, and says which sequence it does not divide", function()
+    local code = head .. [[
+      local function planned(ring, x)
+        local plan = compiled { context = 2, ring = ring }:plan(x, x)
+        local shifts = 0
+        for _, s in ipairs(plan:steps()) do shifts = shifts + (s.op == "shift" and 1 or 0) end
+        return plan, shifts
+      end
+      local round, shifts = planned(true, x)
+      local gathered, none = planned(false, x)
+      local odd = planned(true, mrt.eval(x:slice(2, 1, 7) + 0))
+      return ("%d %d %s %s %s"):format(shifts, none, gathered.peak > round.peak,
+        tostring(round.undivided), odd.undivided)
+    ]]
+    -- one layer: keys and values forward, these and their gradients backward
+    assert.equal("6 0 true nil context = 2 does not divide the second dimension of i64[4,7] of "
+      .. "input 1, i64[4,7] of input 2: whole on every rank, and what is of it alone",
+      ranks.alike(2, code))
   end)
 
   it("cuts as a function says, or not at all", function()

@@ -57,6 +57,8 @@ describe("links", function()
       local half = (p - 1) * 1e-5 + BYTES * (p - 1) / p / (10 * GB)
       assert.near(half, seconds("reduce_scatter", p, { link }), 1e-6 * half)
       assert.near(half, seconds("allgather", p, { link }), 1e-6 * half)
+      local step = 1e-5 + BYTES / (10 * GB)
+      assert.near(step, seconds("shift", p, { link }), 1e-6 * step)
       local tree = 2 * math.ceil(math.log(p, 2)) * 1e-5 + 2 * BYTES / (10 * GB)
       assert.near(math.min(2 * half, tree), seconds("allreduce", p, { link }), 1e-6 * half)
     end

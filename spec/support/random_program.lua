@@ -28,6 +28,7 @@ local unary = {
   function(x) return comm:allreduce(x, { op = "mean" }) end,
   function(x) return comm:allgather(comm:reduce_scatter(x)) end,
   function(x) return comm:all_to_all(x * 0.9) end,
+  function(x) return comm:shift(x) end,
   mrt.custom {
     forward = function(x) return x * x end,
     backward = function(dy, x) return dy * mrt.grad((x * x):sum(), x) end,

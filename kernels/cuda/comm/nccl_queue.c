@@ -121,6 +121,21 @@ static ncclResult_t queue_exchange(const mrt_nccl *n, const mrt_collective *a,
   return code ? code : end;
 }
 
+/* A group within a group is part of it. */
+static ncclResult_t shift(const mrt_nccl *n, const mrt_collective *a,
+                          size_t nbytes, cudaStream_t queue) {
+  const mrt_nccl_library *l = &n->lib;
+  const mrt_communicator *comm = n->cc->comm;
+  int to = (comm->rank + a->peer) % comm->size,
+      from = (comm->rank - a->peer + comm->size) % comm->size;
+  ncclResult_t code = l->begin_group();
+  if (code) return code;
+  code = l->send(a->in, nbytes, ncclUint8, to, n->comm, queue);
+  ncclResult_t got = l->recv(a->out, nbytes, ncclUint8, from, n->comm, queue),
+               end = l->end_group();
+  return code ? code : got ? got : end;
+}
+
 static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
                               cudaStream_t queue) {
   const mrt_nccl_library *l = &n->lib;
@@ -141,6 +156,8 @@ static ncclResult_t queue_one(const mrt_nccl *n, const mrt_collective *a,
     return queue_exchange(n, a, queue);
   case MRT_COLLECT_broadcast:
     return l->broadcast(a->in, a->out, in, ncclUint8, a->peer, n->comm, queue);
+  case MRT_COLLECT_shift:
+    return shift(n, a, in, queue);
   case MRT_COLLECT_send:
     return l->send(a->in, in, ncclUint8, a->peer, n->comm, queue);
   case MRT_COLLECT_recv:
@@ -166,7 +183,8 @@ static ncclResult_t queue_all(mrt_nccl *n, const mrt_collective *asked,
 /* What must be alike on all ranks, as one number. */
 static uint64_t number_of(const mrt_collective *a) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a's, by words */
-  int peer = a->kind == MRT_COLLECT_broadcast ? a->peer : 0;
+  bool alike = a->kind == MRT_COLLECT_broadcast || a->kind == MRT_COLLECT_shift;
+  int peer = alike ? a->peer : 0;
   uint64_t words[] = { (uint64_t)a->kind, (uint64_t)a->dtype,
                        reduces(a) ? (uint64_t)a->reduction : 0,
                        (uint64_t)a->count, (uint64_t)peer };

@@ -12,7 +12,7 @@ local core = require "mrt.core"
 local json = require "mrt.util.json"
 local save = require "mrt.plan.report.save"
 
-local SECTIONS <const> = { "pipeline", "grid" }
+local SECTIONS <const> = { "pipeline", "grid", "context" }
 
 local here = debug.getinfo(1, "S").source:match "^@(.*)mesh%.lua$"
 

@@ -41,10 +41,10 @@ local function share(n) return (n - 1) / n end
 
 -- Bytes of all ranks, for `x` elements of an activation, `p` of parameters.  Tensor: of each
 -- layer of a GPT eight gathers and reductions (Korthikanti et al., 2022), of an MLP's blocks
--- one sum each way.  Context: keys, values and their gradients.  Data: a sum of gradients.
--- Shard: weights gathered twice for each micro-batch, gradients reduced once.  Expert: in
--- each layer rows go and come back, forward and backward, with room for all that there are;
--- gradients of what is no expert's are summed.
+-- one sum each way.  Context: keys and values round the ring forward, and these and their
+-- gradients backward.  Data: a sum of gradients.  Shard: weights gathered twice for each
+-- micro-batch, gradients reduced once.  Expert: in each layer rows go and come back, forward
+-- and backward, with room for all that there are; gradients of what is no expert's are summed.
 local function formula(run)
   local grid, x = run.grid, run.activation
   local t, c, d = size_of(grid, "tensor"), size_of(grid, "context"), size_of(grid, "data")
@@ -54,7 +54,7 @@ local function formula(run)
   local own = (run.parameters - run.experts) / t / stages
   local meets = run.model ~= "mlp" and 8 * run.layers or 4 * run.layers - 2
   local each = share(t) * meets * x / c / stages
-    + share(c) * (4 * run.layers * x / t + 2 * p)
+    + share(c) * (6 * run.layers * x / t + 2 * p)
     + share(e) * 4 * run.layers / stages * e * run.top * x
     + share(e * d) * 2 * own + share(d) * 2 * run.experts / e / stages
     + share(s) * (2 * micro + 1) * p

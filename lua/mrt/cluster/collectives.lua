@@ -10,7 +10,7 @@
 ---             A step costs the level's latency; what medium sizes lose besides grows as
 ---             the root of the bytes (pipelines of chunks that fill and drain).
 ---   bytes     of the whole vector, as NCCL counts: allgather's result, reduce_scatter's
----             input, what one rank gives away in all_to_all
+---             input, what one rank gives away in all_to_all and shift
 ---   from      Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005; Graham et al., SHARP,
 ---             COMHPC 2016
 ---
@@ -137,13 +137,22 @@ function kinds.all_to_all(levels, joined, bytes)
   return seconds, "direct"
 end
 
+-- Each rank has all of `bytes` for the next, at once: as long as over the slowest level.
+function kinds.shift(levels, joined, bytes)
+  local seconds = 0
+  for i, level in ipairs(levels) do
+    if joined[i] > 1 then seconds = math.max(seconds, moving(level, joined[i], 1, bytes)) end
+  end
+  return seconds, "ring"
+end
+
 --- Seconds that a group takes for a collective, and the way that was quickest.
 ---
 ---     collectives.seconds(levels, "allreduce", 2^20, { size = 8 })
 ---
 --- Raises: a collective that there is not, a group that is none.
 ---@param levels mrt.cluster.Level[]
----@param kind "allreduce"|"reduce_scatter"|"allgather"|"broadcast"|"all_to_all"
+---@param kind "allreduce"|"reduce_scatter"|"allgather"|"broadcast"|"all_to_all"|"shift"
 ---@param bytes number
 ---@param group {size: integer, stride: integer?}
 ---@return number seconds

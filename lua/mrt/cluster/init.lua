@@ -99,7 +99,7 @@ end
 ---     mrt.cluster "dgx-a100:64":collective("allreduce", 2^28, { size = 8, stride = 8 })
 ---
 --- Raises: a collective that there is not, a group that is none.
----@param kind "allreduce"|"reduce_scatter"|"allgather"|"broadcast"|"all_to_all"
+---@param kind "allreduce"|"reduce_scatter"|"allgather"|"broadcast"|"all_to_all"|"shift"
 ---@param bytes number  of the whole vector
 ---@param group? {size: integer, stride: integer?}  ranks that stand `stride` apart; default all
 ---@return number seconds

@@ -122,7 +122,7 @@ end
 
 local products <const> = { matmul = true, linear = true, matmul_sums = true }
 local together <const> = { allreduce = true, reduce_scatter = true, allgather = true,
-  broadcast = true, all_to_all = true }
+  broadcast = true, all_to_all = true, shift = true }
 
 local function bytes_of(v)
   local d = dims(v.type)

@@ -36,9 +36,10 @@ local vectors <const> = { "shard", "data", "tensor", "context" }
 local arrays <const> = { "tensor", "context", "shard", "data" }
 
 -- Who shares in a collective: of what is gathered or scattered those who are as many as the
--- results are larger or smaller.
+-- results are larger or smaller; keys and values go round the ranks of a sequence.
 local function group_of(groups, node)
   local order, first = node.vector and vectors or arrays, nil
+  if node.collective == "shift" then return groups.context end
   for _, axis in ipairs(order) do
     local group = groups[axis]
     if group.size > 1 then

@@ -21,6 +21,7 @@
 --- - reduce_scatter by sum: allgather (by mean: divided by the number of ranks)
 --- - all_to_all: all_to_all
 --- - broadcast: the sum goes to the root, 0 to the others
+--- - shift by k: shift by -k
 --- - max, min, prod, send, recv: none
 ---
 --- SPDX-License-Identifier: MIT
@@ -127,9 +128,10 @@ end
 
 -- A method: its name, what its options are, how they are called in the core.
 local function collective(name, known)
+  local alone = known.root and "root" or known.by and "by"
   Communicator[name] = function(comm, a, o)
     check(name, comm)
-    local given = options.read(name, known.root and peer(o, "root") or o, known)
+    local given = options.read(name, alone and peer(o, alone) or o, known)
     given.comm = comm.number
     return like(a, core.op[name](to_tensor(name, a), given))
   end
@@ -152,11 +154,14 @@ end
 ---  rank gets one: piece r of all ranks' `a` on rank r, one behind the other
 ---@field broadcast fun(self, a: mrt.Numbers, options?: integer|{root: integer?}): mrt.Numbers
 ---  `a` of the root, by default rank 0; what the others give tells shape and dtype
+---@field shift fun(self, a: mrt.Numbers, options?: integer|{by: integer?}): mrt.Numbers
+---  `a` of the rank `by` before this one, by default 1, in a circle: all give and get at once
 collective("allreduce", { op = "sum" })
 collective("reduce_scatter", { op = "sum" })
 collective("allgather", {})
 collective("all_to_all", {})
 collective("broadcast", { root = options.of("integer", 0) })
+collective("shift", { by = options.of("integer", 1) })
 
 --- Give `a` to another rank, which calls recv.
 ---

@@ -236,6 +236,8 @@ function Compiled:plan(...)
   return self:plan_in(nil, ...)
 end
 
+local function whole_inputs(mesh, tensors) return mesh and mesh:undivided(tensors) end
+
 --- Plan a call in `k` micro-batches, whatever the option `accumulate` says.
 ---
 ---     local w = mrt.variable(mrt.ones(3))
@@ -254,6 +256,7 @@ function Compiled:plan_in(k, ...)
     self.options.name, entry.planning_us)
   entry.plan.replan = entry.plan.replan or self:replanner(select("#", ...), ...)
   entry.plan.step_options, entry.plan.space = self.options, self.space
+  entry.plan.undivided = whole_inputs(self.options.mesh, tensors)
   entry.plan.first_shape = first and first:size() or nil
   entry.plan.rows = first and first:dim() > 0 and first:size(1) or 1
   if compile.planning and not compile.first_plan then

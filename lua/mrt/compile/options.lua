@@ -169,6 +169,7 @@ function options.check(given, who)
   own.shard = read("mrt.policy.shard", "read", own.shard)
   if own.mesh then
     own.shard, own.sequence = own.mesh:sharding(own.shard), own.mesh.sequence
+    own.ring = own.mesh.ring
     own.pipeline = own.mesh:staged(own.pipeline)
   end
   own.pipeline = read("mrt.pipeline.options", "read", own.pipeline, own)

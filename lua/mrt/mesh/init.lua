@@ -23,6 +23,8 @@ local mesh = {}
 ---  (default true)
 ---@field context? integer  ranks with the same rows, each of which computes a part of the
 ---  sequence, the second dimension of inputs
+---@field ring? boolean  of these: keys and values go round the ranks, block by block, where
+---  attention reads them; false: they are gathered (default true)
 ---@field expert? integer  ranks with rows of their own, which have all weights but the
 ---  experts' (of grouped_matmul, as mrt.nn.decoder has it): each has some of the experts,
 ---  and gets all ranks' rows for them
@@ -45,6 +47,7 @@ mesh.dimensions = dimensions
 ---@field ranks integer  the product
 ---@field sequence boolean
 ---@field capacity number?
+---@field ring boolean
 ---@field cut function?
 ---@field given mrt.Communicator?
 ---@field comm table<string, mrt.Communicator>  by dimension, once ranks have met
@@ -66,7 +69,7 @@ local function size_of(given, name)
   return n
 end
 
-local known <const> = { sequence = "boolean", cut = "function", comm = "table",
+local known <const> = { sequence = "boolean", ring = "boolean", cut = "function", comm = "table",
   capacity = "number" }
 
 local function check_names(given)
@@ -120,8 +123,8 @@ function mesh.read(given)
   check_names(given)
   check_capacity(given.capacity)
   local self = setmetatable({ size = {}, ranks = 1, comm = {},
-    sequence = given.sequence ~= false, cut = given.cut, given = given.comm,
-    capacity = given.capacity }, Mesh)
+    sequence = given.sequence ~= false, ring = given.ring ~= false, cut = given.cut,
+    given = given.comm, capacity = given.capacity }, Mesh)
   for _, name in ipairs(dimensions) do
     self.size[name] = size_of(given, name)
     if self.ranks > (1 << 31) // self.size[name] then refuse("too many ranks") end
@@ -144,6 +147,20 @@ local function policy_of(self, given)
   if self.size.data * self.size.shard * self.size.expert == 1 then return nil end
   local shard = require "mrt.policy.shard"
   return given or self.size.shard > 1 and shard.zero(3) or shard.ddp()
+end
+
+--- What to say of inputs whose sequence `context` does not divide; nil: there are none.
+---@param inputs mrt.Tensor[]
+---@return string?
+function Mesh:undivided(inputs)
+  local n, list = self.size.context, {}
+  for i, x in ipairs(n > 1 and inputs or {}) do
+    if x:dim() > 1 and x:size(2) % n ~= 0 then
+      list[#list + 1] = ("%s of input %d"):format(x:type(), i)
+    end
+  end
+  return #list > 0 and ("context = %d does not divide the second dimension of %s: whole on "
+    .. "every rank, and what is of it alone"):format(n, table.concat(list, ", ")) or nil
 end
 
 --- The policy by which ranks with rows of their own share, of this mesh; nil: there are

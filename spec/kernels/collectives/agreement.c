@@ -68,6 +68,11 @@ static const struct mismatch {
     { .kind = MRT_COLLECT_broadcast, .count = 12, .peer = 1 },
     "rank 0 asks for broadcast f32[12] from rank 0 (a.lua:3), "
     "rank 1 for broadcast f32[12] from rank 1 (b.lua:9)" },
+  { MRT_COLLECT_shift,
+    0,
+    { .kind = MRT_COLLECT_shift, .count = 12, .peer = 1 },
+    "rank 0 asks for shift f32[12] by 0 (a.lua:3), "
+    "rank 1 for shift f32[12] by 1 (b.lua:9)" },
   { 0,
     0,
     { .kind = MRT_COLLECT_send, .count = 3, .peer = 0 },

@@ -157,6 +157,9 @@ static double wanted(const state *s, const mrt_collective *c, int64_t i,
   if (c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare)
     return number(s, (int)(i / piece), i % piece);
   if (c->kind == MRT_COLLECT_broadcast) return number(s, c->peer, i);
+  if (c->kind == MRT_COLLECT_shift)
+    return number(s, (s->comm->rank - c->peer + s->comm->size) % s->comm->size,
+                  i);
   if (c->kind == MRT_COLLECT_reduce_scatter) i += s->comm->rank * piece;
   *bound = s->bound[i % PERIOD];
   return s->reduced[i % PERIOD];
@@ -203,7 +206,9 @@ static void one(state *s, mrt_collective c, int place, bool in_place) {
 static void places(state *s, mrt_collective c) {
   for (int place = 0; place < PLACES; place++)
     if (s->rooms[1] || place == PRIVATE)
-      one(s, c, place, false), one(s, c, place, true);
+      for (int in_place = 0; in_place < 2; in_place++)
+        if (!in_place || c.kind != MRT_COLLECT_shift)
+          one(s, c, place, in_place);
 }
 
 static bool is_reduced(mrt_reduction op, mrt_dtype dtype) {
@@ -233,6 +238,9 @@ static void every_kind(state *s, mrt_dtype dtype, int64_t count) {
   c.kind = MRT_COLLECT_broadcast, c.count = count;
   c.peer = size - 1;
   places(s, c);
+  c.kind = MRT_COLLECT_shift;
+  for (c.peer = 0; c.peer < size; c.peer++)
+    if (small) places(s, c);
 }
 
 /* ---- laws ---------------------------------------------------------------- */
@@ -289,7 +297,8 @@ static void ring(state *s, int place, int64_t count) {
     }
 }
 
-/* 2 (p - 1) / p of the bytes for the whole, half of it for the halves. */
+/* 2 (p - 1) / p of the bytes for the whole, half of it for the halves; of a shift
+ * what a rank has, unless it is its own. */
 static void traffic(state *s) {
   int64_t count = 64 * s->comm->size * 64;
   uint64_t part = 4 * (uint64_t)count / (uint64_t)s->comm->size *
@@ -308,6 +317,13 @@ static void traffic(state *s) {
     s->wrong += team_do(s->comm, c);
     s->wrong += team_wrong(
         s->comm, s->comm->sent - before != part * (1 + i / 2), "traffic");
+  }
+  c.kind = MRT_COLLECT_shift;
+  for (c.peer = 0; c.peer < s->comm->size; c.peer++) {
+    uint64_t before = s->comm->sent, all = c.peer ? 4 * (uint64_t)count : 0;
+    s->wrong += team_do(s->comm, c);
+    s->wrong +=
+        team_wrong(s->comm, s->comm->sent - before != all, "traffic of shifts");
   }
 }
 

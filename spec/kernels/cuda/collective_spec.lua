@@ -83,6 +83,7 @@ for _, way in ipairs(ways) do
           end
           case(dtype, "allgather", function(x) return comm:allgather(x) end)
           case(dtype, "broadcast", function(x) return comm:broadcast(x, { root = 1 }) end)
+          case(dtype, "shift", function(x) return comm:shift(x) end)
         end
         local bad = {}
         for _, c in ipairs(cases) do
@@ -102,7 +103,7 @@ for _, way in ipairs(ways) do
         end
         print(#cases .. " cases", #bad .. " bad", table.concat(bad, ", "))]])
       assert.equal(0, code, out)
-      for r = 0, 1 do has(out, ("[%d] 86 cases\t0 bad"):format(r)) end
+      for r = 0, 1 do has(out, ("[%d] 95 cases\t0 bad"):format(r)) end
     end)
 
     it("move values between two ranks, and of three in parts", function()

@@ -166,6 +166,59 @@ ncclResult_t queue(ncclComm_t c, cudaStream_t stream, const char *name,
   return c->called(stream);
 }
 
+/* A send, or a receive. */
+struct part {
+  ncclComm_t c;
+  bool sends;
+  const void *from;
+  void *to;
+  size_t bytes;
+  int peer;
+
+  void give() const {
+    memcpy(c->pair(c->rank, peer), from, bytes);
+    c->all->ranks[c->rank].sent[peer]++;
+  }
+  void take() const {
+    std::atomic<uint64_t> &sent = c->all->ranks[peer].sent[c->rank],
+                          &taken = c->all->ranks[c->rank].taken[peer];
+    if (!c->wait([&] { return sent > taken; })) return;
+    memcpy(to, c->pair(peer, c->rank), bytes);
+    taken++;
+  }
+  void end() const {
+    std::atomic<uint64_t> &sent = c->all->ranks[c->rank].sent[peer],
+                          &taken = c->all->ranks[peer].taken[c->rank];
+    c->wait([&] { return taken == sent; });
+  }
+};
+
+std::vector<part> gives, takes; /* of the group that is open */
+cudaStream_t grouped_in;
+
+/* At once: a send does not wait before what comes meanwhile is taken. */
+void exchange(const std::vector<part> &out, const std::vector<part> &in) {
+  for (size_t i = 0; i < out.size() || i < in.size(); i++) {
+    if (i < out.size()) out[i].give();
+    if (i < in.size()) in[i].take();
+    if (i < out.size()) out[i].end();
+  }
+}
+
+void exchange_grouped() {
+  if (gives.empty() && takes.empty()) return;
+  std::vector<part> out = std::move(gives), in = std::move(takes);
+  gives.clear(), takes.clear();
+  mrt_emulate_work(grouped_in, "nccl_send_recv", [=] { exchange(out, in); });
+}
+
+ncclResult_t queue_part(cudaStream_t stream, const part &a) {
+  (a.sends ? gives : takes).push_back(a);
+  grouped_in = stream;
+  if (!depth) exchange_grouped();
+  return a.c->called(stream);
+}
+
 mrt_dtype dtype_of(ncclDataType_t type) {
   switch (type) {
   case ncclInt32:
@@ -275,7 +328,9 @@ ncclResult_t ncclGroupStart(void) {
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd(void) {
-  return depth-- > 0 ? ncclSuccess : ncclInvalidUsage;
+  if (depth < 1) return ncclInvalidUsage;
+  if (--depth == 0) exchange_grouped();
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommRegister(ncclComm_t c, void *data, size_t nbytes,
@@ -334,25 +389,11 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t count,
 ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type,
                       int peer, ncclComm_t c, cudaStream_t stream) {
   size_t bytes = count * mrt_collective_dtype_bytes(dtype_of(type));
-  mrt_emulate_work(stream, "nccl_send", [=] {
-    std::atomic<uint64_t> &sent = c->all->ranks[c->rank].sent[peer],
-                          &taken = c->all->ranks[peer].taken[c->rank];
-    memcpy(c->pair(c->rank, peer), from, bytes);
-    sent++;
-    c->wait([&] { return taken == sent; });
-  });
-  return c->called(stream);
+  return queue_part(stream, { c, true, from, NULL, bytes, peer });
 }
 
 ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t c, cudaStream_t stream) {
   size_t bytes = count * mrt_collective_dtype_bytes(dtype_of(type));
-  mrt_emulate_work(stream, "nccl_recv", [=] {
-    std::atomic<uint64_t> &sent = c->all->ranks[peer].sent[c->rank],
-                          &taken = c->all->ranks[c->rank].taken[peer];
-    if (!c->wait([&] { return sent > taken; })) return;
-    memcpy(to, c->pair(peer, c->rank), bytes);
-    taken++;
-  });
-  return c->called(stream);
+  return queue_part(stream, { c, false, NULL, to, bytes, peer });
 }

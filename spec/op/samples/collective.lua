@@ -73,6 +73,9 @@ return {
     cases = with(of_shapes { root = 0 }, scalar {}, typed({ 3, 5 }, "u8")),
     bad = { bad({ 2 }, "f32", { root = 1 }, "value", "rank 1, 0 to 0"),
       bad({ 2 }, "f32", { root = -1 }, "value", "rank -1") } },
+  { op = "shift", grad = true, oracle = identity,
+    cases = with(of_shapes { by = 1 }, scalar { by = -3 }, typed({ 3, 5 }, "u8")),
+    bad = { bad({ 2 }, "f32", { by = 0.5 }, "value", "by") } },
   -- nobody to give to
   { op = "send", grad = false, oracle = false, cases = {},
     bad = { bad({ 2 }, "f32", { to = 0 }, "value", "this rank"),

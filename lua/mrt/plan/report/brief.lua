@@ -69,6 +69,7 @@ local function special(plan, lines, steps)
       format.bytes(plan.swapped), format.bytes(plan.copied_out), format.bytes(plan.copied_in),
       format.time(plan.stall))
   end
+  if plan.undivided then add(lines, "whole", "%s", plan.undivided) end
   if plan.collectives > 0 then
     local o = plan.step_options or {}
     add(lines, "ranks", "%s%s given to other ranks, in %d collectives",

@@ -6,7 +6,7 @@ local format = require "mrt.util.format"
 local roles = require "mrt.plan.report.roles"
 
 local together <const> = { allreduce = true, reduce_scatter = true, allgather = true,
-  all_to_all = true, broadcast = true }
+  all_to_all = true, broadcast = true, shift = true }
 
 -- Blocks that collectives read or write.
 local function wired(plan)

@@ -88,6 +88,7 @@ local function raised(plan, lines)
 end
 
 local function ranks(plan, lines)
+  if plan.undivided then add(lines, "whole       %s", plan.undivided) end
   if plan.collectives == 0 then return end
   local options = plan.step_options or {}
   add(lines, "wire        %s  given to other ranks%s, in %d collectives",
