@@ -59,6 +59,9 @@ describe("the engine between hosts", function()
     assert.matches("for another, MPICH Version: 4.0.2 %(MRT_MPI names one built for Open MPI%)",
       other.why)
     assert.matches("for another, Open MPI", choose(OPEN, hydra, { MASTER_ADDR = "h" }).why)
+    local pmi2 = choose(OPEN, srun, { PMI_RANK = "0", PMI_SIZE = "4" })
+    assert.equal("", pmi2.transport)
+    assert.matches("srun with PMI2 .* start by srun %-%-mpi=pmix", pmi2.why)
   end)
 
   it("is to be had, or an address", function()

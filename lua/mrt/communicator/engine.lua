@@ -28,8 +28,9 @@ local engine = {}
 ---@field or_else? string   what to join by where MPI takes each rank for alone: there is an
 ---  address
 
--- The kind of MPI that a launcher starts, where there are two that are not compatible.
-local KINDS <const> = { ["mpirun of Open MPI"] = "Open MPI", ["mpiexec of MPICH's kind"] = "MPICH" }
+-- The kind of MPI that a launcher starts: others take each rank for alone, or end it.
+local KINDS <const> = { ["mpirun of Open MPI"] = "Open MPI", ["mpiexec of MPICH's kind"] = "MPICH",
+  ["srun with PMI2"] = "MPICH" }
 
 -- Why this launcher's ranks cannot use that MPI; nil: they can.
 local function misfit(launcher, name, why)
@@ -37,7 +38,8 @@ local function misfit(launcher, name, why)
   local kind = KINDS[launcher]
   local open = name:find "^Open MPI" ~= nil
   if kind and (kind == "Open MPI") ~= open then
-    return ("mrt's plug-in is for another, %s (MRT_MPI names one built for %s)"):format(name, kind)
+    return ("mrt's plug-in is for another, %s (MRT_MPI names one built for %s%s)"):format(name, kind,
+      launcher:find "^srun" and "; Open MPI's ranks start by srun --mpi=pmix" or "")
   end
 end
 

@@ -215,7 +215,7 @@ return arguments.new {
   { "--nodes N", "hosts, each of which runs this command; the environment has MASTER_ADDR, the "
     .. "host of node 0, MASTER_PORT, and MRT_RUN, a text that only they know", default = 1,
     least = 1 },
-  { "--node K", "which of them this one is, from 0", default = 0, least = 0 },
+  { "--node N", "which of them this one is, from 0", default = 0, least = 0 },
   { "--restarts N", "start all of them anew, at most so often, when one has failed; a script goes "
     .. "on from its last snapshot (train.run { snapshots = FOLDER, resume = true })", default = 0,
     least = 0 },
