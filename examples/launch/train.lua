@@ -3,7 +3,7 @@
 ---     mrt examples/launch/train.lua --way data                  one rank, all the rows
 ---     mrt launch -n 2 examples/launch/train.lua --way pipeline  the layers on two
 ---
---- The same rows in every step, 8 of them: by `data` each rank takes its part of them, by
+--- The same rows in every step, 12 of them: by `data` each rank takes its part of them, by
 --- `pipeline` and `tensor` all ranks have all rows and a part of the model.  Rank 0 prints
 --- what carries the messages, and the losses, which are one rank's to rounding.  With
 --- --snapshots it saves, and goes on from there with any number of ranks.
@@ -14,7 +14,7 @@ local mrt = require "mrt"
 local arguments = require "mrt.cli.arguments"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
-local ROWS <const>, CONTEXT <const>, VOCAB <const> = 8, 16, 32
+local ROWS <const>, CONTEXT <const>, VOCAB <const> = 12, 16, 32
 
 local comm = mrt.communicator.create()
 
@@ -31,7 +31,7 @@ local flags = arguments.script {
   { "--snapshots FOLDER", "save there after each step, and go on from the last one" },
 }
 local way = assert(ways[flags.way], "--way: data, pipeline or tensor wanted")
-assert(flags.way ~= "data" or ROWS % comm.size == 0, "data: 1, 2, 4 or 8 ranks wanted")
+assert(flags.way ~= "data" or ROWS % comm.size == 0, "data: as many ranks wanted as divide 12")
 
 mrt.seed(1)                                                -- the same on every rank
 local rows = mrt.randint(0, VOCAB // 4, ROWS, CONTEXT + 1)
@@ -43,7 +43,7 @@ if flags.way == "data" then
 end
 mrt.eval(x, y)
 
-local model = nn.GPT { vocab = VOCAB, dim = 32, layers = 4, heads = 4, context = CONTEXT }
+local model = nn.GPT { vocab = VOCAB, dim = 48, layers = 4, heads = 6, context = CONTEXT }
 local params = model:parameters()
 local opt = optim.adamw(params, { lr = 1e-2 })
 local step = mrt.compile(function(a, b)

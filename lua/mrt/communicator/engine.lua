@@ -38,8 +38,9 @@ local function misfit(launcher, name, why)
   local kind = KINDS[launcher]
   local open = name:find "^Open MPI" ~= nil
   if kind and (kind == "Open MPI") ~= open then
-    return ("mrt's plug-in is for another, %s (MRT_MPI names one built for %s%s)"):format(name, kind,
-      launcher:find "^srun" and "; Open MPI's ranks start by srun --mpi=pmix" or "")
+    local instead = launcher:find "^srun" and "; Open MPI's ranks start by srun --mpi=pmix" or ""
+    return ("mrt's plug-in is for another, %s (MRT_MPI names one built for %s%s)"):format(name,
+      kind, instead)
   end
 end
 
