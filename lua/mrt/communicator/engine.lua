@@ -19,7 +19,10 @@
 local core = require "mrt.core"
 local ranks = require "mrt.communicator.env"
 
-local engine = {}
+local engine = {
+  ---@type string?  what serves the ranks of this process, and why; nil: it is alone
+  serving = nil,
+}
 
 ---@class mrt.EngineChoice
 ---@field transport string  "shared", "sockets", "mpi"; "": shared memory on one host, else sockets

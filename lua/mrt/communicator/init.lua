@@ -393,6 +393,7 @@ function communicator.create(o)
   if comm.size == 1 then return comm end
   met, comm.why = true, why
   if place then
+    engine.serving = ("%s: %s"):format(comm.transport, why)
     tell_of_sockets(comm, choice.named)
     tell_of_exits(comm)
     note_script()
