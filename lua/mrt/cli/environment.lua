@@ -49,8 +49,8 @@ return {
     { "MRT_RUN", "a text that only the ranks of this run know, the same for each" },
     { "MRT_RUN_FILE", "the file of a secret of yours, where MRT_RUN is not set; else mrt-secret in "
       .. "XDG_CONFIG_HOME, or ~/.mrt-secret" },
-    { "MRT_TRANSPORT", "how they talk: shared (memory), sockets or mpi; else by where they are and who started "
-      .. "them (mrt info)" },
+    { "MRT_TRANSPORT", "how they talk: shared (memory), sockets or mpi; else by where they are and "
+      .. "who started them (mrt info)" },
     { "MRT_MPI", "the file of the MPI plug-in; else libmrt_mpi.so beside the program" },
     { "MRT_HOST", "this host's name, where several ranks are to count as one host or not" },
     { "MRT_LISTENER", "set by mrt launch: the port's file number, for rank 0" },
