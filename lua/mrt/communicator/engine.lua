@@ -82,6 +82,39 @@ function engine.choose(found, getenv, library)
     :format(KINDS[found.launcher] or "it"))
 end
 
+--- Meet the others by it.
+---
+--- Raises (rank, value): what the core's join does.
+---
+---     comm.why = engine.join(place, choice)
+---@param place mrt.Meeting   with rank, size, timeout and algorithm
+---@param choice mrt.EngineChoice
+---@return string why  by what they have met
+function engine.join(place, choice)
+  place.transport = choice.transport
+  local ok, problem = pcall(core.communicator.join, place)
+  if ok then return choice.why end
+  local alone = tostring(type(problem) == "table" and problem.message or problem)
+    :find("MPI takes each for alone", 1, true)
+  if not alone or not choice.or_else then error(problem, 0) end
+  place.transport = "" -- so it was on all of them
+  core.communicator.join(place)
+  return choice.or_else
+end
+
+--- Note what serves, once for a run; where that is our own mesh and nobody chose it,
+--- rank 0 says so.
+---
+---     engine.tell(comm, choice)
+---@param comm mrt.Communicator  of all ranks
+---@param choice mrt.EngineChoice
+function engine.tell(comm, choice)
+  engine.serving = ("%s: %s"):format(comm.transport, comm.why)
+  if comm.rank ~= 0 or comm.transport ~= "sockets" or choice.named then return end
+  warn(("mrt: ranks on several hosts exchange messages by mrt's own TCP mesh (values on GPUs: by "
+    .. "NCCL, where it is): %s"):format(comm.why))
+end
+
 --- In a line, for `mrt info`: what would carry what ranks of this process exchange.
 ---
 ---     engine.describe()

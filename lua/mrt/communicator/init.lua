@@ -263,26 +263,6 @@ local function meeting(o)
   return place, engine.choose(found)
 end
 
--- Meets the others: why by what it is.
-local function join(place, choice)
-  place.transport = choice.transport
-  local ok, problem = pcall(core.communicator.join, place)
-  if ok then return choice.why end
-  local alone = tostring(type(problem) == "table" and problem.message or problem)
-    :find("MPI takes each for alone", 1, true)
-  if not alone or not choice.or_else then error(problem, 0) end
-  place.transport = "" -- so it was on all of them
-  core.communicator.join(place)
-  return choice.or_else
-end
-
--- Once for a run: our own engine serves where nobody chose it.
-local function tell_of_sockets(comm, named)
-  if comm.rank ~= 0 or comm.transport ~= "sockets" or named then return end
-  warn(("mrt: ranks on several hosts exchange messages by mrt's own TCP mesh (values on GPUs: by "
-    .. "NCCL, where it is): %s"):format(comm.why))
-end
-
 -- Once for a run, where others may listen.
 local function warn_of_listeners(place)
   if place.rank ~= 0 or not ranks.is_public(place.address) then return end
@@ -387,14 +367,13 @@ function communicator.create(o)
   local place, choice = meeting(given)
   if place then
     warn_of_listeners(place)
-    why = join(place, choice)
+    why = engine.join(place, choice)
   end
   local comm = wrap(core.communicator.world())
   if comm.size == 1 then return comm end
   met, comm.why = true, why
   if place then
-    engine.serving = ("%s: %s"):format(comm.transport, why)
-    tell_of_sockets(comm, choice.named)
+    engine.tell(comm, choice)
     tell_of_exits(comm)
     note_script()
   end
