@@ -98,6 +98,10 @@ MRT_API mrt_status mrt_communicator_threads(mrt_context *ctx, int size,
   return MRT_OK;
 }
 
+MRT_API mrt_status mrt_mpi_library(mrt_context *ctx, const char **name) {
+  return mrt_mpi_find(name, &ctx->error);
+}
+
 MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
                                          const mrt_rendezvous *meeting,
                                          int *number) {

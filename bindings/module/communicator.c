@@ -115,6 +115,19 @@ static int join(lua_State *L) {
   return 0;
 }
 
+/* mpi() -> the MPI there is, in words; or nil and why there is none */
+static int mpi(lua_State *L) {
+  mrt_binding *m = get(L);
+  const char *name;
+  if (mrt_mpi_library(m->ctx, &name) != MRT_OK) {
+    lua_pushnil(L);
+    lua_pushstring(L, mrt_message(m->ctx));
+    return 2;
+  }
+  lua_pushstring(L, name);
+  return 1;
+}
+
 /* info(number) -> rank, size, transport, timeout, sent */
 static int info(lua_State *L) {
   mrt_binding *m = get(L);
@@ -191,7 +204,7 @@ void mrt_lua_communicator_open(lua_State *L, mrt_binding *m) {
     { "join", join },         { "world", world },   { "info", info },
     { "split", split },       { "bytes", bytes },   { "abort", abort_all },
     { "close", close_one },   { "script", script }, { "alone", alone },
-    { "supposed", supposed }, { NULL, NULL },
+    { "supposed", supposed }, { "mpi", mpi },       { NULL, NULL },
   };
   lua_newtable(L);
   mrt_lua_register(L, m, functions);

@@ -150,6 +150,10 @@ mrt_status mrt_join(const mrt_rendezvous *meeting,
                     const volatile int *interrupted, const mrt_allocator *a,
                     mrt_communicator **out, mrt_error *e);
 
+/* kernels/collectives/mpi_open.c: the MPI that ranks may exchange messages by,
+ * as it calls itself; loads it, starts nothing.  EVALUE: none, and why. */
+mrt_status mrt_mpi_find(const char **name, mrt_error *e);
+
 /* One rank without the others, which are taken to hold what it holds: of a
  * single one every collective is the identity. */
 mrt_status mrt_self_communicator(const mrt_allocator *a, int rank, int size,

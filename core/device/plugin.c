@@ -30,15 +30,27 @@ typedef struct path {
   char s[4096];
 } path;
 
-/* folders[i] beside what this code is in, and `file` there; "": nowhere. */
-static path beside(int i, const char *file) {
+/* The file that this code is in, links followed.  A program that was found by
+ * PATH is called by its bare name. */
+static path own_file(void) {
   path p = { "" };
   Dl_info here;
   if (!dladdr(MRT_PLUGIN_ENTRY, &here) || !here.dli_fname) return p;
-  const char *slash = strrchr(here.dli_fname, '/');
-  int length = slash ? (int)(slash - here.dli_fname + 1) : 0;
-  int n = snprintf(p.s, sizeof p.s, "%.*s%s%s", length,
-                   length ? here.dli_fname : "", folders[i], file);
+  const char *name =
+      strchr(here.dli_fname, '/') ? here.dli_fname : "/proc/self/exe";
+  char *real = realpath(name, NULL);
+  snprintf(p.s, sizeof p.s, "%s", real ? real : here.dli_fname);
+  free(real);
+  return p;
+}
+
+/* folders[i] beside what this code is in, and `file` there; "": nowhere. */
+static path beside(int i, const char *file) {
+  path own = own_file(), p = { "" };
+  const char *slash = strrchr(own.s, '/');
+  if (!slash) return p;
+  int n = snprintf(p.s, sizeof p.s, "%.*s%s%s", (int)(slash - own.s + 1), own.s,
+                   folders[i], file);
   if (n < 0 || (size_t)n >= sizeof p.s) p.s[0] = 0;
   return p;
 }

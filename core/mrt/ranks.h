@@ -57,6 +57,9 @@ typedef struct mrt_rendezvous {
 MRT_API mrt_status mrt_communicator_join(mrt_context *ctx,
                                          const mrt_rendezvous *meeting,
                                          int *number);
+/* The MPI that ranks may exchange messages by, "Open MPI v4.1.4"; it is loaded,
+ * not started.  EVALUE: there is none, and why. */
+MRT_API mrt_status mrt_mpi_library(mrt_context *ctx, const char **name);
 /* EVALUE: no such number; ESTATE: it is closed. */
 MRT_API mrt_status mrt_communicator_get(mrt_context *ctx, int number,
                                         mrt_communicator_info *info);

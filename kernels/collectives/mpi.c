@@ -94,6 +94,18 @@ static void close_engine(mrt_engine *engine, bool well) {
 
 /* ---- the beginning ------------------------------------------------------- */
 
+/* "Open MPI v4.1.4, package: ..", "MPICH Version:\t4.0.2\n..": without the
+ * rest. */
+__attribute__((visibility("default"))) const char *mrt_mpi_name(void) {
+  static char name[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  if (MPI_Get_library_version(name, &length) != MPI_SUCCESS) return "MPI";
+  name[strcspn(name, ",\n")] = 0;
+  for (char *c = name; *c; c++)
+    if (*c == '\t') *c = ' ';
+  return name;
+}
+
 static mrt_status begin(over_mpi *m, mrt_error *e) {
   int on = 0, over = 0, level = 0, code = MPI_SUCCESS;
   MPI_Initialized(&on);
@@ -113,10 +125,11 @@ static mrt_status check(over_mpi *m, int rank, int size, mrt_error *e) {
   MPI_Comm_size(m->comm, &m->engine.size);
   if (m->engine.size == size && m->engine.rank == rank) return MRT_OK;
   return mrt_fail(e, MRT_ERANK,
-                  "MPI says rank %d of %d, the environment rank %d of %d: was "
-                  "this started by the mpirun of the MPI that mrt was built "
-                  "with?",
-                  m->engine.rank, m->engine.size, rank, size);
+                  "%sMPI says rank %d of %d, the environment rank %d of %d: "
+                  "%.60s cannot talk to what started this; "
+                  "MRT_TRANSPORT=sockets and MASTER_ADDR do without it",
+                  m->engine.size == 1 ? "MPI takes each for alone: " : "",
+                  m->engine.rank, m->engine.size, rank, size, mrt_mpi_name());
 }
 
 __attribute__((visibility("default"))) mrt_status

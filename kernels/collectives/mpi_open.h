@@ -12,5 +12,8 @@
 typedef mrt_status mrt_mpi_entry(const mrt_allocator *a, int rank, int size,
                                  mrt_engine **out, mrt_error *e);
 #define MRT_MPI_ENTRY "mrt_mpi_engine"
+/* Under the name MRT_MPI_NAME: whose MPI it was built for, "Open MPI v4.1.4". */
+const char *mrt_mpi_name(void);
+#define MRT_MPI_NAME "mrt_mpi_name"
 
 #endif

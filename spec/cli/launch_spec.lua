@@ -35,6 +35,30 @@ describe("mrt launch", function()
     assert.equal("plain\n", select(2, launch("-n 1 --no-prefix", "print 'plain'")))
   end)
 
+  it("starts those of one host of several, which meet the others", function()
+    local path = script [[
+      local world = require("mrt").communicator.create { timeout = 20 }
+      io.write(rank, " ", world.local_rank, " ", world:allreduce({ rank })[1], " ",
+        world.transport, "\n")]]
+    local function node(k)
+      return ("MRT_HOST=h%d '%s' launch -n 2 --nodes 2 --node %d %s"):format(k, program.path, k,
+        path)
+    end
+    local code, out = program.shell(("exec 2>&1; export MRT_RUN=spec MASTER_ADDR=127.0.0.1 "
+      .. "MASTER_PORT=%d; %s & %s && wait $!"):format(require "mrt.core".free_port(), node(0), node(1)))
+    assert.equal(0, code, out)
+    assert.same({ "[0] 0 0 6 sockets", "[1] 1 1 6 sockets", "[2] 2 0 6 sockets",
+      "[3] 3 1 6 sockets" }, sorted((out:gsub("[^\n]*mrt: ranks on several[^\n]*\n", ""))))
+    for options, text in pairs { ["--node 1"] = "--node 1, but --nodes is 1",
+      ["--nodes 2 --node 2"] = "--node 2, 0 to 1 wanted",
+      ["--nodes 2"] = "--nodes wants MASTER_ADDR",
+      ["--nodes 2 --restarts 1"] = "--nodes wants MASTER_ADDR" } do
+      code, out = launch(options, "")
+      assert.equal(1, code)
+      assert.truthy(out:find("mrt launch: " .. text, 1, true), out)
+    end
+  end)
+
   it("tells each its number on this host, in parts of the ranks too", function()
     local code, out = launch("-n 3 --no-prefix", [[
       local world = require("mrt").communicator.create()

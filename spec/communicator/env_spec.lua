@@ -56,10 +56,10 @@ describe("the environment's meeting", function()
   end
 
   it("is at MASTER_ADDR and MASTER_PORT, of the run that is named", function()
-    assert.same({ address = "h", port = 7, token = "x", transport = "" }, meeting { RANK = "0",
+    assert.same({ address = "h", port = 7, token = "x" }, meeting { RANK = "0",
       WORLD_SIZE = "2", MASTER_ADDR = "h", MASTER_PORT = "7", MRT_RUN = "x" })
-    assert.same({ address = "127.0.0.1", port = 29500, token = "own ", transport = "sockets" },
-      meeting { RANK = "0", WORLD_SIZE = "2", MRT_TRANSPORT = "sockets" })
+    assert.same({ address = "127.0.0.1", port = 29500, token = "own " },
+      meeting { RANK = "0", WORLD_SIZE = "2" })
     assert.error_matches(function()
       meeting { RANK = "0", WORLD_SIZE = "2", MASTER_PORT = "word" }
     end, "MASTER_PORT is 'word', a count wanted")
@@ -89,20 +89,21 @@ describe("the environment's meeting", function()
   end)
 
   it("is known to launchers that set no address", function()
-    local function mpi(here)
-      return meeting { OMPI_COMM_WORLD_RANK = "0", OMPI_COMM_WORLD_SIZE = "4",
-        OMPI_COMM_WORLD_LOCAL_RANK = "0", OMPI_COMM_WORLD_LOCAL_SIZE = here,
-        PMIX_NAMESPACE = "77" }
-    end
-    assert.same({ "", "mpi", "own 77" }, { mpi("4").transport, mpi("2").transport, mpi("4").token })
+    assert.equal("own 77", meeting { OMPI_COMM_WORLD_RANK = "0", OMPI_COMM_WORLD_SIZE = "4",
+      PMIX_NAMESPACE = "77" }.token)
     local function slurm(list)
       return meeting { SLURM_PROCID = "0", SLURM_NTASKS = "2", SLURM_JOB_ID = "12",
         SLURM_JOB_NODELIST = list }
     end
     assert.equal("a01", slurm "a[01-03,7],b2" .address)
     assert.equal("gpu-1", slurm "gpu-1,gpu-2" .address)
+    assert.equal("a01-ib", slurm "a[01-03,7]-ib,b2" .address)
     assert.equal("127.0.0.1", slurm(nil).address)
     assert.is_true(slurm "a".port ~= 29500)
+    local step = meeting { PMI_RANK = "0", PMI_SIZE = "2", SLURM_PROCID = "0", SLURM_NTASKS = "2",
+      SLURM_JOB_ID = "12", SLURM_STEP_ID = "3", SLURM_JOB_NODELIST = "a[1-4]",
+      SLURM_STEP_NODELIST = "a[3-4]" }
+    assert.same({ "a3", "own 12.3" }, { step.address, step.token })
   end)
 
   it("is public where the whole Internet may come", function()

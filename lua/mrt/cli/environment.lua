@@ -49,7 +49,8 @@ return {
     { "MRT_RUN", "a text that only the ranks of this run know, the same for each" },
     { "MRT_RUN_FILE", "the file of a secret of yours, where MRT_RUN is not set; else mrt-secret in "
       .. "XDG_CONFIG_HOME, or ~/.mrt-secret" },
-    { "MRT_TRANSPORT", "how they talk: shared (memory), sockets or mpi; else by where they are" },
+    { "MRT_TRANSPORT", "how they talk: shared (memory), sockets or mpi; else by where they are and "
+      .. "who started them (mrt info)" },
     { "MRT_MPI", "the file of the MPI plug-in; else libmrt_mpi.so beside the program" },
     { "MRT_HOST", "this host's name, where several ranks are to count as one host or not" },
     { "MRT_LISTENER", "set by mrt launch: the port's file number, for rank 0" },
@@ -58,13 +59,16 @@ return {
     { "OMPI_COMM_WORLD_SIZE" }, { "OMPI_COMM_WORLD_LOCAL_RANK" },
     { "OMPI_COMM_WORLD_LOCAL_SIZE" },
     { "OMPI_MCA_orte_precondition_transports", "Open MPI's secret of the run" },
-    { "PMIX_NAMESPACE", "Open MPI's name of the run" },
+    { "PMIX_NAMESPACE", "PMIx's name of the run, with PMIX_RANK: MPI can begin" },
+    { "PMIX_RANK" },
     { "PMI_RANK", "MPICH's, as well as PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS" },
     { "PMI_SIZE" }, { "MPI_LOCALRANKID" }, { "MPI_LOCALNRANKS" },
     { "SLURM_PROCID", "Slurm's, as well as SLURM_NTASKS, SLURM_LOCALID, SLURM_NTASKS_PER_NODE, "
-      .. "SLURM_JOB_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID" },
+      .. "the step's and job's nodes (SLURM_STEP_NODELIST, SLURM_JOB_NODELIST) and their count, "
+      .. "SLURM_JOB_ID, SLURM_STEP_ID" },
     { "SLURM_NTASKS" }, { "SLURM_LOCALID" }, { "SLURM_NTASKS_PER_NODE" },
-    { "SLURM_JOB_NODELIST" }, { "SLURM_JOB_ID" }, { "SLURM_STEP_ID" },
+    { "SLURM_STEP_NODELIST" }, { "SLURM_JOB_NODELIST" }, { "SLURM_STEP_NUM_NODES" },
+    { "SLURM_NNODES" }, { "SLURM_JOB_ID" }, { "SLURM_STEP_ID" },
     { "TORCHELASTIC_RUN_ID", "torchrun's name of the run" },
     { "TORCHELASTIC_USE_AGENT_STORE", "torchrun's: True, where it listens at the port itself" },
   } },

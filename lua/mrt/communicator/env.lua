@@ -1,10 +1,10 @@
 --- env.lua -- which rank of how many this process is and where they meet, by its
 --- environment
 ---
---- The explicit names come first (`mrt launch` and torchrun set them), then those
---- of Open MPI, of MPICH and others that speak PMI, and of Slurm.  The first source
---- that says anything is taken, and must then say all; a later source that says
---- otherwise is a mistake that is told rather than guessed about.
+--- The explicit names come first (`mrt launch` and torchrun set them, and a Kubernetes
+--- job can), then those of Open MPI, of MPICH and others that speak PMI, and of Slurm.
+--- The first source that says anything is taken, and must then say all; a later source
+--- that says otherwise is a mistake that is told rather than guessed about.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -62,12 +62,34 @@ local function compare(found, other)
     found.names[3], other.source, other.rank, other.size, other.names[2], other.names[3])
 end
 
+-- A launcher that ranks can begin MPI with; nil: none.
+local function launcher_of(by, getenv)
+  if by["Open MPI"] then return "mpirun of Open MPI" end
+  local slurm = by.Slurm ~= nil
+  if by.PMI then return slurm and "srun with PMI2" or "mpiexec of MPICH's kind" end
+  local pmix = getenv "PMIX_RANK" and getenv "PMIX_NAMESPACE"
+  return pmix and (slurm and "srun with PMIx" or "a launcher with PMIx") or nil
+end
+
+-- On how many hosts the ranks are: 1, 2 for several, nil where nobody says.  Slurm's
+-- tasks per node are what was asked for, so its count of nodes comes first.
+local function hosts_of(found, by, getenv)
+  local nodes = by.Slurm and (count_of(getenv, "SLURM_STEP_NUM_NODES")
+    or count_of(getenv, "SLURM_NNODES"))
+  if nodes then return nodes > 1 and 2 or 1 end
+  if not found.local_size then return nil end
+  return found.local_size < found.size and 2 or 1
+end
+
 ---@class mrt.Rank
 ---@field rank integer         from 0
 ---@field size integer         ranks in all
 ---@field local_rank? integer  among those of this host
 ---@field local_size? integer
 ---@field source string        who says so
+---@field slurm boolean        Slurm says the same
+---@field launcher? string     who started it and has MPI, in words
+---@field hosts? integer       1; 2: several; nil: nobody says
 
 --- Find this process's rank.
 ---
@@ -78,11 +100,16 @@ end
 function ranks.find(getenv)
   getenv = getenv or os.getenv
   local found
+  local by = {} -- those who say the same
   for _, names in ipairs(sources) do
     local one = read(getenv, names)
     if one and found then compare(found, one) end
     found = found or one
+    if one and one.rank == found.rank and one.size == found.size then by[names[1]] = one end
   end
+  if not found then return nil end
+  found.slurm = by.Slurm ~= nil
+  found.launcher, found.hosts = launcher_of(by, getenv), hosts_of(found, by, getenv)
   return found
 end
 
@@ -93,12 +120,21 @@ local function port_of(job)
   return 10000 + sum
 end
 
--- Slurm has a list of hosts, as "a[01-03,7],b2", of which the first is meant.
-local function address_of(source, getenv)
+-- The first of Slurm's list of hosts: "a01-x" of "a[01-03,7]-x,b2".
+local function first_host(list)
+  local front, number, rest = list:match "^([^,%[]*)%[(%d+)[^%]]*%]([^,%[]*)"
+  return front and front .. number .. rest or list:match "^[^,%[]+"
+end
+
+--- Where rank 0 is, by MASTER_ADDR or Slurm; nil: nobody says.
+---@param found mrt.Rank
+---@param getenv? fun(name: string): string?  default os.getenv
+---@return string?
+function ranks.address(found, getenv)
+  getenv = getenv or os.getenv
   local given = getenv "MASTER_ADDR"
-  if given or source ~= "Slurm" then return given or "127.0.0.1" end
-  local front, number = (getenv "SLURM_JOB_NODELIST" or ""):match "^([^,%[]+)%[?(%d*)"
-  return front and front .. number or "127.0.0.1"
+  if given or not found.slurm then return given end
+  return first_host(getenv "SLURM_STEP_NODELIST" or getenv "SLURM_JOB_NODELIST" or "")
 end
 
 -- Networks that only their owners are in: of this host, of a site, of one link.
@@ -119,12 +155,12 @@ function ranks.is_public(address)
   return first ~= nil and not shared or address:find("^%x*:[%x:.]*$") ~= nil
 end
 
--- What tells a run of this source from others; nil: nothing is known.
-local function job_of(source, getenv)
-  if source == "Open MPI" then
+-- What tells this run from others; nil: nothing is known.
+local function job_of(found, getenv)
+  if found.source == "Open MPI" then
     return getenv "OMPI_MCA_orte_precondition_transports" or getenv "PMIX_NAMESPACE"
   end
-  local job = source == "Slurm" and getenv "SLURM_JOB_ID"
+  local job = found.source ~= "the environment" and found.slurm and getenv "SLURM_JOB_ID"
   return job and job .. "." .. (getenv "SLURM_STEP_ID" or "") or nil
 end
 
@@ -161,21 +197,13 @@ local function port_where(job, getenv)
   return given or job and port_of(job) or 29500
 end
 
-local function transport_of(found, getenv)
-  local mpi = found.source == "Open MPI" or found.source == "PMI"
-  local spread = found.local_size and found.local_size < found.size
-  return getenv "MRT_TRANSPORT" or mpi and spread and "mpi" or ""
-end
-
 ---@class mrt.Meeting
 ---@field address string    of rank 0
 ---@field port integer
 ---@field token string      what tells this run from others
----@field transport string  "shared", "sockets", "mpi"; "": by where the ranks are
 
 --- Find where the ranks meet: MASTER_ADDR and MASTER_PORT, else what their launcher
---- knows; and MRT_TRANSPORT.  Ranks of mpirun on several hosts have no address but
---- MPI itself.
+--- knows.  Ranks of mpirun on several hosts have no address but MPI itself.
 ---
 --- Without a token of their own ranks use a secret of their user: the file that
 --- MRT_RUN_FILE names, else ~/.mrt-secret (or in XDG_CONFIG_HOME), made with the first
@@ -188,10 +216,9 @@ end
 ---@return mrt.Meeting
 function ranks.meeting(found, getenv, secret)
   getenv = getenv or os.getenv
-  local job = job_of(found.source, getenv)
-  return { address = address_of(found.source, getenv), port = port_where(job, getenv),
-    token = token_of(found.source, job, getenv, secret or core.secret),
-    transport = transport_of(found, getenv) }
+  local job = job_of(found, getenv)
+  return { address = ranks.address(found, getenv) or "127.0.0.1", port = port_where(job, getenv),
+    token = token_of(found.source, job, getenv, secret or core.secret) }
 end
 
 return ranks

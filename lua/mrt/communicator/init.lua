@@ -27,6 +27,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local engine = require "mrt.communicator.engine"
 local figures = require "mrt.device.figures"
 local options = require "mrt.util.options"
 local ranks = require "mrt.communicator.env"
@@ -41,6 +42,7 @@ local communicator = {}
 ---@field local_rank? integer  nil where the launcher does not tell
 ---@field size integer        how many ranks there are
 ---@field transport string    what carries the bytes: "self", "threads", ...
+---@field why? string          of ranks that a launcher started: why that (engine.lua)
 ---@field timeout number      seconds that another rank is waited for
 ---@field package number integer  in the core
 local Communicator = {}
@@ -268,7 +270,7 @@ local function meeting(o)
   local place = ranks.meeting(found)
   place.rank, place.size, place.timeout, place.algorithm =
     found.rank, found.size, o.timeout, o.algorithm
-  return place
+  return place, engine.choose(found)
 end
 
 -- Once for a run, where others may listen.
@@ -301,6 +303,13 @@ local function note_script()
 end
 
 local met = false -- the others
+local why -- by that engine
+
+local function met_again()
+  local comm = wrap(core.communicator.world())
+  comm.why = why
+  return comm
+end
 
 --- A communicator of `size` ranks of which none is there but this one: for plans.  What
 --- runs on it raises.
@@ -338,8 +347,10 @@ end
 --- (`mrt launch`, torchrun, mpirun, srun: see env.lua) has started several.  The
 --- first call meets them at MASTER_ADDR:MASTER_PORT; from then on all of them plan with
 --- the figures of rank 0's device.  Ranks of one host share memory.
---- Those of several exchange messages: over MPI if mpirun has started them, else over
---- TCP; the environment's MRT_TRANSPORT ("shared", "sockets", "mpi") says otherwise.
+--- Those of several exchange messages: over MPI if mpirun, or srun with PMIx or PMI2, has
+--- started them and their MPI is here, else over TCP, which is told once; engine.lua has
+--- the whole rule.  The environment's MRT_TRANSPORT ("shared", "sockets", "mpi") says
+--- otherwise.
 ---
 --- By messages a reduction is "pairwise": each rank adds up its slice in the order of
 --- the ranks, with the same bits as in shared memory; or it goes round the "ring", where
@@ -362,18 +373,21 @@ function communicator.create(o)
     core.fail("value", "communicator", ("algorithm: '%s', pairwise or ring wanted")
       :format(given.algorithm))
   end
-  local place = meeting(given)
-  if place and not met then warn_of_listeners(place) end
-  if place then core.communicator.join(place) end
-  local comm = wrap(core.communicator.world())
-  if comm.size > 1 and not met then
-    met = true
-    if place then
-      tell_of_exits(comm)
-      note_script()
-    end
-    figures.share()
+  if met then return met_again() end
+  local place, choice = meeting(given)
+  if place then
+    warn_of_listeners(place)
+    why = engine.join(place, choice)
   end
+  local comm = wrap(core.communicator.world())
+  if comm.size == 1 then return comm end
+  met, comm.why = true, why
+  if place then
+    engine.tell(comm, choice)
+    tell_of_exits(comm)
+    note_script()
+  end
+  figures.share()
   return comm
 end
 

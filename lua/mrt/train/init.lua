@@ -28,6 +28,7 @@ local ring = require "mrt.train.ring"
 local save = require "mrt.plan.report.save"
 local snapshot = require "mrt.train.snapshot"
 local stop = require "mrt.train.stop"
+local engine = require "mrt.communicator.engine"
 local together = require "mrt.communicator.sync"
 
 ---@class mrt.train
@@ -211,7 +212,7 @@ local function open_log(o, plan, around, done, unit)
   local run, message = log.open(o.log, { after = o.resume and done > 0 and done or nil,
     run = { steps = o.steps, unit = unit, peak = plan.peak, inputs = plan.inputs,
       beside = around, predicted = plan.seconds,
-      parameters = o.model and o.model:count() } })
+      parameters = o.model and o.model:count(), engine = engine.serving } })
   if not run then core.fail("file", "train.run", message) end
   want(plan:save(o.log .. "/plan.html", { front = false }))
   want(save.write(o.log .. "/plan.svg", picture(plan, { plain = true })))

@@ -165,6 +165,17 @@ describe("#process ranks of mpirun", function()
     has(out, "MPI says rank 0 of 1, the environment rank 1 of 2")
   end)
 
+  it("of srun, whom MPI takes for alone each, go on without it, which is told", function()
+    local out = world(2, script(sums), function(r)
+      return ("OMPI_MCA_pmix=isolated PMIX_RANK=%d PMIX_NAMESPACE=x SLURM_PROCID=%d SLURM_NTASKS=2 "
+        .. "SLURM_STEP_NUM_NODES=2 MRT_HOST=h%d"):format(r, r, r)
+    end)
+    same(2, out, "sockets")
+    local _, told = out:gsub("by mrt's own TCP mesh [^\n]*srun with PMIx started the ranks, but "
+      .. "Open MPI [^\n]* takes each of them for alone", "")
+    assert.equal(1, told, out)
+  end)
+
   it("compare what they ask for, and wait for one that stands still no longer than told",
     function()
       local _, out = program.shell(("MRT_TRANSPORT=mpi %s -n 2 '%s' %s"):format(mpirun,

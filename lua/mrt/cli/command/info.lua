@@ -5,6 +5,7 @@
 local arguments = require "mrt.cli.arguments"
 local core = require "mrt.core"
 local device = require "mrt.device"
+local engine = require "mrt.communicator.engine"
 local format = require "mrt.util.format"
 
 local function line(name, text) print(string.format("%-16s %s", name, text)) end
@@ -49,6 +50,19 @@ local function list_kinds()
   end
 end
 
+-- Who would carry what ranks exchange, and why.
+local function show_ranks()
+  local ok, text = pcall(engine.describe)
+  line("ranks", ok and text or tostring(text.message or text):gsub("^communicator: ", ""))
+  local name, why = core.communicator.mpi()
+  line("  MPI", name or why)
+  line("  one host", "shared memory")
+  line("  several hosts", name
+    and "MPI where mpirun or srun --mpi=pmix started them; else mrt's own TCP mesh"
+    or "mrt's own TCP mesh, as there is no MPI")
+  line("  GPUs", "NCCL where each rank has a GPU of its own; else as above, by the host")
+end
+
 local function show()
   local info = core.info()
   line("mrt", info.version)
@@ -58,6 +72,7 @@ local function show()
   line("libraries", info.libraries ~= "" and info.libraries or "none")
   line("devices", "cpu")
   list_kinds()
+  show_ranks()
   line("plans are for", device.current().name)
   line("available", format.bytes(device.available()))
 end

@@ -7,6 +7,10 @@
 -- themselves, which they do with an error that names it; then they are ended.  The
 -- exit status is that of the rank that failed first.
 --
+-- On several hosts each runs its own, with --nodes and --node as torchrun has them: node
+-- k has the ranks from k * n on, which meet at MASTER_ADDR and MASTER_PORT, and know each
+-- other by MRT_RUN.  Who fails is told by the ranks themselves, by their communicators.
+--
 -- SPDX-License-Identifier: MIT
 
 local arguments = require "mrt.cli.arguments"
@@ -45,10 +49,10 @@ local function new_token()
   return (file:read(16):gsub(".", function(c) return ("%02x"):format(c:byte()) end))
 end
 
-local function environment(rank, o, run)
-  local list = {}
-  for name, value in pairs { RANK = rank, WORLD_SIZE = o.ranks, LOCAL_RANK = rank,
-    LOCAL_WORLD_SIZE = o.ranks, MASTER_ADDR = "127.0.0.1", MASTER_PORT = run.port,
+local function environment(here, o, run)
+  local rank, list = o.node * o.ranks + here, {}
+  for name, value in pairs { RANK = rank, WORLD_SIZE = o.nodes * o.ranks, LOCAL_RANK = here,
+    LOCAL_WORLD_SIZE = o.ranks, MASTER_ADDR = run.address, MASTER_PORT = run.port,
     MRT_RUN = run.token, MRT_RESTART = run.attempt,
     MRT_LISTENER = rank == 0 and run.listener or "" } do
     list[#list + 1] = ("%s=%s"):format(name, value)
@@ -59,19 +63,28 @@ local function environment(rank, o, run)
   return list
 end
 
-local function start(o, attempt)
-  local ranks = {}
-  local run = { attempt = attempt, token = new_token() }
-  -- Listening before anybody is told where; rank 0 alone inherits it, so that the
-  -- others hear of its end.
+-- Where they meet, and by which word.  Of one host: listening before anybody is told
+-- where; rank 0 alone inherits that, so that the others hear of its end.
+local function meeting(o, attempt)
+  if o.nodes > 1 then
+    return { attempt = attempt, address = os.getenv "MASTER_ADDR",
+      port = os.getenv "MASTER_PORT" or "29500", token = os.getenv "MRT_RUN" or "" }
+  end
+  local run = { attempt = attempt, address = "127.0.0.1", token = new_token() }
   run.listener, run.port = core.listen_here()
   if not run.listener then error("no free port", 0) end
-  for rank = 0, o.ranks - 1 do
-    local process, message = core.spawn(o.command, environment(rank, o, run))
-    if rank == 0 then core.close_listener(run.listener) end
+  return run
+end
+
+local function start(o, attempt)
+  local ranks, run = {}, meeting(o, attempt)
+  for here = 0, o.ranks - 1 do
+    local rank = o.node * o.ranks + here
+    local process, message = core.spawn(o.command, environment(here, o, run))
+    if rank == 0 and run.listener then core.close_listener(run.listener) end
     if not process then error(message, 0) end
     local prefix = o.prefix and ("[%d] "):format(rank) or ""
-    ranks[rank + 1] = { process = process, rank = rank,
+    ranks[here + 1] = { process = process, rank = rank,
       printer(io.stdout, prefix), printer(io.stderr, prefix) }
   end
   return ranks
@@ -160,7 +173,21 @@ local function describe(r)
   return ("ended with status %d"):format(r.code)
 end
 
+-- What is wrong with the options of several hosts; nil: nothing.
+local function problem_of(o)
+  if o.nodes == 1 and o.node > 0 then return ("--node %d, but --nodes is 1"):format(o.node) end
+  if o.node >= o.nodes then
+    return ("--node %d, 0 to %d wanted"):format(o.node, o.nodes - 1)
+  elseif o.nodes > 1 and not os.getenv "MASTER_ADDR" then
+    return "--nodes wants MASTER_ADDR, the host of node 0, in the environment"
+  elseif o.nodes > 1 and o.restarts > 0 then
+    return "--restarts is of one host: on several, what started the nodes starts them anew"
+  end
+end
+
 local function run(o)
+  local problem = problem_of(o)
+  if problem then return complain("%s", problem) end
   o.command = { assert(core.program()), table.unpack(o.rest) }
   o.prefix = not o.no_prefix
   for attempt = 0, o.restarts do
@@ -184,7 +211,11 @@ return arguments.new {
   name = "mrt launch",
   about = "Run a script as ranks on this machine, which compute together.",
   script = "script.lua [args]",
-  { "-n, --ranks N", "ranks", default = 2, least = 1 },
+  { "-n, --ranks N", "ranks on this host", default = 2, least = 1 },
+  { "--nodes N", "hosts, each of which runs this command; the environment has MASTER_ADDR, the "
+    .. "host of node 0, MASTER_PORT, and MRT_RUN, a text that only they know", default = 1,
+    least = 1 },
+  { "--node N", "which of them this one is, from 0", default = 0, least = 0 },
   { "--restarts N", "start all of them anew, at most so often, when one has failed; a script goes "
     .. "on from its last snapshot (train.run { snapshots = FOLDER, resume = true })", default = 0,
     least = 0 },
