@@ -135,13 +135,13 @@ local function is_narrow(item, use)
   return use.dtype and not wide and item.x:get_dtype() == "f32"
 end
 
---- Look up what is handed on in narrow dtypes: `maker.dtypes` has these by id, and its
+--- Look up what is handed on in narrow dtypes: `maker.dtypes` has these by id, its
 --- options the policy whose answers are those of the whole.
 ---@param maker mrt.PipelineMaker
 ---@param layouts table[]  of this stage's parts
 ---@return fun() done  to be called when the parts have been planned
 function narrow.look(maker, layouts)
-  maker.dtypes = {}
+  maker.dtypes, maker.unrounded = {}, {}
   local precision, answers = maker.options.precision, {}
   if not precision then return function() end end
   maker.options = with(maker.options, "handed_on", true)
@@ -156,6 +156,7 @@ function narrow.look(maker, layouts)
   for _, item in ipairs(list) do
     local use = of[item.key] or {}
     if is_narrow(item, use) then maker.dtypes[item.id] = use.dtype end
+    maker.unrounded[item.id] = use.forward
   end
   maker.options = with(maker.options, "precision", watched(precision, names, function(node, key)
     copy_answer(answers[key] or {}, node)

@@ -8,6 +8,7 @@
 
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
+local keep = require "mrt.pipeline.keep"
 local phases = require "mrt.pipeline.phases"
 
 local op = core.op
@@ -22,6 +23,8 @@ local op = core.op
 ---@field options table          as the planner reads them
 ---@field space userdata
 ---@field dtypes table<integer, mrt.DType>  by id: what values are stored in, if not as traced
+---@field unrounded table<integer, boolean>  by id: operators of the forward pass read it as it
+---  was before it is stored so
 local Maker = {}
 Maker.__index = Maker
 
@@ -74,8 +77,8 @@ end
 
 -- B alone, or B and W: what they need, from what they are to make.  The first part, which
 -- hands no gradient on, has no W.
-function Maker:backward_needs(part, adds)
-  local graph, again = self.graph, self.settings.again
+function Maker:backward_needs(part, adds, again)
+  local graph = self.graph
   local dx = graph.dys[part - 1]
   if not self.order.split or not dx then
     return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
@@ -92,15 +95,39 @@ function Maker:forward_makes(part, saved)
   return name_all(saved, "s", names, out), names
 end
 
+local function all() return true end
+local function none() return false end
+
+-- Values that a phase reads and an operator reads that runs again.
+local function note_wide(wide, needs)
+  for id in pairs(needs and needs.wide or {}) do wide[id] = true end
+  return wide
+end
+
+--- Who knows what a part may hold.
+---@param part integer
+---@return mrt.PipelineKeeper
+function Maker:keeper(part)
+  local b, w = self:backward_needs(part, self:adds(part, true), none)
+  return keep.of(part, self.graph.ends[part - 1], joined(b.nodes, w and w.nodes or {}),
+    function(node)
+      local narrow, wide = self:stored(node.x), self:stored(node.x, { [node.id] = true })
+      return narrow:nbytes(), wide:nbytes()
+    end)
+end
+
 --- What the phases of a part read, make and add up: {name, tensor}s.
 ---@param part integer
----@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W
-function Maker:layout(part)
+---@param choice? mrt.PipelineChoice  what runs again; nil: all
+---@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W;
+---  and `wide`, values that what runs again reads
+function Maker:layout(part, choice)
   local before, dx = self.graph.ends[part - 1], self.graph.dys[part - 1]
   local adds, back = self:adds(part, true), dx and { { "dx", dx } } or {}
-  local b, w = self:backward_needs(part, adds)
+  local b, w = self:backward_needs(part, adds,
+    choice and function(node) return choice.again[node.expression] end or all)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
-  local layout = {
+  local layout = { wide = note_wide(note_wide({}, b), w),
     F = { reads = before and { { "in", before.x } } or {}, makes = out,
       adds = self:adds(part, false) },
     B = { reads = self:reads(part, b, names), makes = back, adds = adds },
@@ -117,22 +144,25 @@ end
 
 --- A value of the trace as it is handed on.
 ---@param x mrt.Tensor
+---@param wide? table<integer, boolean>  ids of what operators of the forward pass read there
 ---@return mrt.Tensor
-function Maker:stored(x)
-  local dtype = self.dtypes[core.id(x)]
+function Maker:stored(x, wide)
+  local id = core.id(x)
+  local dtype = not (wide and wide[id] and self.unrounded[id]) and self.dtypes[id]
   return dtype and op.cast(x, dtype) or x
 end
 
-local function plan_phase(self, layout)
+-- With `options` instead of the maker's own.
+local function plan_phase(self, layout, wide, options)
   local traced = self.state.sections[1].traced
   core.trace_section(0)
   local phase, outputs = { reads = {}, makes = {}, bytes = {} }, {}
   for i, r in ipairs(layout.reads) do
     phase.reads[i] = r[1]
-    core.trace_replace(r[2], core.trace_input(self:stored(r[2])))
+    core.trace_replace(r[2], core.trace_input(self:stored(r[2], wide)))
   end
   for i, r in ipairs(layout.makes) do
-    phase.makes[i], outputs[i] = r[1], self:stored(r[2])
+    phase.makes[i], outputs[i] = r[1], self:stored(r[2], wide)
     phase.bytes[r[1]] = hold.allocated(outputs[i])
   end
   for _, add in ipairs(layout.adds) do
@@ -140,7 +170,7 @@ local function plan_phase(self, layout)
       { scale = add.job.scales[1], largest = add.job.largest })
   end
   phase.plan = core.trace_plan(#traced.inputs + #traced.runtime + #layout.reads, outputs,
-    self.options, self.space, self.state.batches[1])
+    options or self.options, self.space, self.state.batches[1])
   for _, r in ipairs(layout.reads) do core.trace_replace(r[2]) end
   return phase
 end
@@ -152,7 +182,7 @@ end
 function Maker:plan(part, layouts)
   local made = { part = part }
   for _, kind in ipairs { "F", "B", "W" } do
-    made[kind] = layouts[kind] and plan_phase(self, layouts[kind])
+    made[kind] = layouts[kind] and plan_phase(self, layouts[kind], layouts.wide)
   end
   hold.count(made, self.graph.q)
   return made

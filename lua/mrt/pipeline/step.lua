@@ -159,12 +159,14 @@ local function plan_all(self, state, trace)
   local order = settings:order(m)
   local maker = setmetatable({ state = state, settings = settings, order = order,
     graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
-    options = plain, space = self.space }, Maker)
+    options = plain, space = self.space, dtypes = {}, unrounded = {} }, Maker)
   entry.settings, entry.order, entry.stages = settings, order, {}
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(order, maker.graph)
   local layouts = {}
-  for part = settings.stage, maker.graph.q, settings.p do layouts[part] = maker:layout(part) end
+  for part = settings.stage, maker.graph.q, settings.p do 
+    layouts[part] = maker:layout(part, not settings.again and maker:keeper(part):first() or nil)
+  end
   local done = narrow.look(maker, layouts)
   for part, layout in pairs(layouts) do entry.stages[part] = maker:plan(part, layout) end
   done()
