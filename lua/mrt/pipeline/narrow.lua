@@ -17,8 +17,8 @@ local PREFIX <const> = "handed on "
 local NARROW <const> = { bf16 = true, f16 = true }
 
 -- All that parts and phases hand on: what goes between stages, alike on all, and what the
--- phases of this stage's parts do.
-local function handed_on(maker, layouts)
+-- phases of this stage's parts do, or may.
+local function handed_on(maker, layouts, keepers)
   local list, seen = {}, {}
   local function add(x, forward)
     local id = core.id(x)
@@ -34,6 +34,9 @@ local function handed_on(maker, layouts)
   for _, layout in pairs(layouts) do
     for _, made in ipairs(layout.F.makes) do add(made[2], true) end
     for _, made in ipairs(layout.B.makes) do add(made[2], false) end
+  end
+  for _, keeper in pairs(keepers) do
+    for _, node in ipairs(keeper:values()) do add(node.x, true) end
   end
   return list
 end
@@ -139,13 +142,14 @@ end
 --- options the policy whose answers are those of the whole.
 ---@param maker mrt.PipelineMaker
 ---@param layouts table[]  of this stage's parts
+---@param keepers mrt.PipelineKeeper[]  of those of which other values may be held, too
 ---@return fun() done  to be called when the parts have been planned
-function narrow.look(maker, layouts)
+function narrow.look(maker, layouts, keepers)
   maker.dtypes, maker.unrounded = {}, {}
   local precision, answers = maker.options.precision, {}
   if not precision then return function() end end
   maker.options = with(maker.options, "handed_on", true)
-  local list = handed_on(maker, layouts)
+  local list = handed_on(maker, layouts, keepers)
   local names = name_all(list)
   local plan = probe(maker, watched(precision, names, function(node, key)
     answers[key] = {}

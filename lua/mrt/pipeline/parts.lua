@@ -152,27 +152,51 @@ function Maker:stored(x, wide)
   return dtype and op.cast(x, dtype) or x
 end
 
--- With `options` instead of the maker's own.
-local function plan_phase(self, layout, wide, options)
-  local traced = self.state.sections[1].traced
+-- A phase without its plan: what it reads and makes, by name, and the bytes of that.
+function Maker:sketch_phase(layout, wide)
+  local phase = { reads = {}, makes = {}, bytes = {} }
+  for i, r in ipairs(layout.reads) do phase.reads[i] = r[1] end
+  for i, r in ipairs(layout.makes) do
+    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2], wide))
+  end
+  return phase
+end
+
+--- The phases of a part without their plans: all that is known of what is held.
+---@param part integer
+---@param layouts table  of Maker:layout
+---@return mrt.PipelinePart
+function Maker:sketch(part, layouts)
+  local made = { part = part }
+  for _, kind in ipairs { "F", "B", "W" } do
+    made[kind] = layouts[kind] and self:sketch_phase(layouts[kind], layouts.wide)
+  end
+  hold.count(made, self.graph.q)
+  return made
+end
+
+--- Plan a phase.
+---
+--- Raises: a budget among the options that is too little.
+---@param layout table         of the phase
+---@param wide table<integer, boolean>  of the part
+---@param options? table       instead of the maker's own
+---@return userdata plan
+function Maker:plan_phase(layout, wide, options)
+  local traced, outputs = self.state.sections[1].traced, {}
   core.trace_section(0)
-  local phase, outputs = { reads = {}, makes = {}, bytes = {} }, {}
-  for i, r in ipairs(layout.reads) do
-    phase.reads[i] = r[1]
+  for _, r in ipairs(layout.reads) do
     core.trace_replace(r[2], core.trace_input(self:stored(r[2], wide)))
   end
-  for i, r in ipairs(layout.makes) do
-    phase.makes[i], outputs[i] = r[1], self:stored(r[2], wide)
-    phase.bytes[r[1]] = hold.allocated(outputs[i])
-  end
+  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2], wide) end
   for _, add in ipairs(layout.adds) do
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })
   end
-  phase.plan = core.trace_plan(#traced.inputs + #traced.runtime + #layout.reads, outputs,
-    options or self.options, self.space, self.state.batches[1])
+  local ok, plan = pcall(core.trace_plan, #traced.inputs + #traced.runtime + #layout.reads,
+    outputs, options or self.options, self.space, self.state.batches[1])
   for _, r in ipairs(layout.reads) do core.trace_replace(r[2]) end
-  return phase
+  return ok and plan or error(plan, 0)
 end
 
 --- Plan the phases of a part.
@@ -180,11 +204,10 @@ end
 ---@param layouts table  of Maker:layout
 ---@return mrt.PipelinePart
 function Maker:plan(part, layouts)
-  local made = { part = part }
+  local made = self:sketch(part, layouts)
   for _, kind in ipairs { "F", "B", "W" } do
-    made[kind] = layouts[kind] and plan_phase(self, layouts[kind], layouts.wide)
+    if made[kind] then made[kind].plan = self:plan_phase(layouts[kind], layouts.wide) end
   end
-  hold.count(made, self.graph.q)
   return made
 end
 
