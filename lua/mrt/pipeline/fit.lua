@@ -26,6 +26,7 @@ local BEHIND <const> = 3 -- choices behind the first that fits which are planned
 ---@field maker mrt.PipelineMaker
 ---@field entry table
 ---@field budget integer   bytes, without what a device keeps for itself
+---@field overhead integer that
 ---@field fronts table<integer, mrt.PipelineChoice[]>  by part
 ---@field count integer    choices of the longest front
 ---@field tried table<integer, table>  by place on the front: what came of it
@@ -57,26 +58,34 @@ local function free(stages)
   end)
 end
 
--- Plan what has no plan yet, or whose arena is larger than there is room, within that.
--- Raises what is in the way.
-function Fit:plan_phases(stages, layouts, room)
+-- Plan a phase within `room` for its arena; nil: as it comes.  False, and the arena that
+-- would do, if that is known: there is too little room.
+function Fit:plan_phase(layout, wide, room, own)
+  local maker, options = self.maker, nil
+  if room then options = with(maker.options, "memory", math.max(1, math.tointeger(room + own + self.overhead))) end
+  local ok, plan = pcall(maker.plan_phase, maker, layout, wide, options)
+  if ok then return plan end
+  if type(plan) ~= "table" or plan.code ~= "budget" then error(plan, 0) end
+  return false, plan.needed and plan.needed - own - self.overhead or math.huge
+end
+
+-- Plan phases again whose arena is larger than there is room, within that.  The arena that
+-- would do for all if some do not fit, else nil.
+function Fit:shrink(stages, layouts, room)
+  local most
   each_phase(stages, function(phase, part, kind)
-    local info, options = phase.plan and phase.plan:info(), nil
-    if info and info.transient <= room then return end
-    local own = info and info.persistent + info.outputs or 0
-    if info then
-      options = with(self.maker.options, "memory", math.max(1, math.tointeger(room + own)))
+    local info = phase.plan:info()
+    if info.transient <= room then return end
+    local own = info.persistent + info.outputs
+    local plan, arena = self:plan_phase(layouts[part][kind], layouts[part].wide, room, own)
+    if not plan then
+      most = math.max(most or 0, arena)
+    else
       phase.plan:free()
-      phase.plan = nil
+      phase.plan = plan
     end
-    local ok, plan = pcall(self.maker.plan_phase, self.maker, layouts[part][kind],
-      layouts[part].wide, options)
-    if not ok then
-      if type(plan) == "table" and plan.needed then plan.arena = plan.needed - own end
-      error(plan, 0)
-    end
-    phase.plan = plan
   end)
+  return most
 end
 
 -- What the step takes with these plans, and what of it is not an arena's.
@@ -90,10 +99,8 @@ end
 -- What a place takes at least where its plans do not fit; nil: they do.
 function Fit:squeeze(found, layouts, info)
   local room, others = self.budget - info.beside, self:others(found.stages)
-  if others > room then return info.beside + others end
-  local ok, err = pcall(self.plan_phases, self, found.stages, layouts, room)
-  if not ok and (type(err) ~= "table" or err.code ~= "budget") then error(err, 0) end
-  if not ok then return err.arena and info.beside + err.arena or math.huge end
+  local arena = self:shrink(found.stages, layouts, math.max(room, 0))
+  if arena or others > room then return info.beside + math.max(arena or 0, others) end
   info = self:taken(found.stages, found.held)
   return info.peak > self.budget and info.peak or nil
 end
@@ -106,7 +113,9 @@ function Fit:try(place)
     self.entry.behind)
   local found = { place = place, stages = stages, held = held }
   if held > self.budget and place < self.count then return found end
-  self:plan_phases(stages, layouts, math.huge)
+  each_phase(stages, function(phase, part, kind)
+    phase.plan = self:plan_phase(layouts[part][kind], layouts[part].wide)
+  end)
   local info = self:taken(stages, held)
   found.needed = info.peak > self.budget and self:squeeze(found, layouts, info) or nil
   if found.needed then
@@ -161,7 +170,7 @@ function Fit:quickest()
 end
 
 -- Raise what the least of all that was tried takes.
-function Fit:refuse(overhead)
+function Fit:refuse()
   local least
   for _, found in pairs(self.tried) do
     local known = found.needed and found.needed < math.huge
@@ -170,12 +179,12 @@ function Fit:refuse(overhead)
   local settings, words = self.maker.settings, ""
   if least then
     words = ("; with recomputing, %s (%d bytes) is the least found, %s of it held for "
-      .. "micro-batches in flight"):format(format.bytes(least.needed + overhead),
-      least.needed + overhead, format.bytes(least.held))
+      .. "micro-batches in flight"):format(format.bytes(least.needed + self.overhead),
+      least.needed + self.overhead, format.bytes(least.held))
   end
   local _, err = pcall(core.fail, "budget", "pipeline", ("stage %d of %d: memory = %s is too "
-    .. "little%s"):format(settings.stage, settings.p, format.bytes(self.budget + overhead), words))
-  err.needed = least and least.needed + overhead
+    .. "little%s"):format(settings.stage, settings.p, format.bytes(self.budget + self.overhead), words))
+  err.needed = least and least.needed + self.overhead
   error(err, 0)
 end
 
@@ -189,7 +198,7 @@ end
 ---  list: fun(entry: table): table, table}  list: all plans of an entry, and how often they run
 return function(maker, entry, o)
   local overhead = math.floor(entry.core:device().overhead)
-  local self = setmetatable({ maker = maker, entry = entry, budget = o.memory - overhead,
+  local self = setmetatable({ maker = maker, entry = entry, budget = o.memory - overhead, overhead = overhead,
     fronts = {}, count = 1, tried = {}, list = o.list }, Fit)
   if combine(entry):info().peak <= self.budget then return end
   for part, keeper in pairs(o.keepers) do
@@ -197,7 +206,7 @@ return function(maker, entry, o)
     self.count = math.max(self.count, #self.fronts[part])
   end
   local best = self:quickest()
-  if not best then self:refuse(overhead) end
+  if not best then self:refuse() end
   free(entry.stages)
   entry.stages, entry.held = best.stages, best.held
 end

@@ -138,11 +138,18 @@ local function is_narrow(item, use)
   return use.dtype and not wide and item.x:get_dtype() == "f32"
 end
 
+-- That it is rounded where it is made, though who has it so may not be in view of a phase.
+local function settle(answer, item, use)
+  local rounded = is_narrow(item, use) and not use.forward
+  if not rounded or answer.output then return end
+  answer.output, answer.compute = use.dtype, answer.compute or "f32"
+end
+
 --- Look up what is handed on in narrow dtypes: `maker.dtypes` has these by id, its
 --- options the policy whose answers are those of the whole.
 ---@param maker mrt.PipelineMaker
 ---@param layouts table[]  of this stage's parts
----@param keepers mrt.PipelineKeeper[]  of those of which other values may be held, too
+---@param keepers mrt.PipelineKeeper[]  of these: they know what may be held
 ---@return fun() done  to be called when the parts have been planned
 function narrow.look(maker, layouts, keepers)
   maker.dtypes, maker.unrounded = {}, {}
@@ -161,6 +168,7 @@ function narrow.look(maker, layouts, keepers)
     local use = of[item.key] or {}
     if is_narrow(item, use) then maker.dtypes[item.id] = use.dtype end
     maker.unrounded[item.id] = use.forward
+    if answers[item.key] then settle(answers[item.key], item, use) end
   end
   maker.options = with(maker.options, "precision", watched(precision, names, function(node, key)
     copy_answer(answers[key] or {}, node)

@@ -173,7 +173,8 @@ local function list_plans(entry, state)
   return list, runs
 end
 
--- What runs once: within a budget, if its bytes are more alone.
+-- What runs once: within a budget if its bytes are more alone, or in as few as may be where
+-- that is too little, which the whole is refused for.
 local function plan_final(self, state, entry, final, plain)
   local memory = self.options.memory
   local wanted = accumulate.plan_final(self, state, entry, final, plain)
@@ -181,8 +182,17 @@ local function plan_final(self, state, entry, final, plain)
   if not memory or info.peak + math.floor(entry.core:device().overhead) <= memory then
     return wanted
   end
-  local within = with(with(plain, "memory", memory), "no_swap", true)
-  return accumulate.plan_final(self, state, entry, final, within)
+  local whole = entry.core
+  for _ = 1, 2 do
+    local within = with(with(plain, "memory", memory), "no_swap", true)
+    local ok, err = pcall(accumulate.plan_final, self, state, entry, final, within)
+    if ok then return err end
+    if type(err) ~= "table" or err.code ~= "budget" then error(err, 0) end
+    memory = err.needed
+    if not memory then break end
+  end
+  entry.core = whole
+  return wanted
 end
 
 local function maker_of(self, state, plain, wanted)
@@ -239,7 +249,7 @@ local function plan_all(self, state, trace)
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(maker.order, maker.graph)
   local keepers, layouts = parts_of_stage(maker)
-  local done = narrow.look(maker, layouts, self.options.memory and keepers or {})
+  local done = narrow.look(maker, layouts, keepers)
   plan_stage(self, state, entry, maker, layouts)
   fit_stage(self, state, entry, maker, keepers)
   done()
