@@ -60,10 +60,10 @@ end
 
 -- Plan a phase within `room` for its arena; nil: as it comes.  False, and the arena that
 -- would do, if that is known: there is too little room.
-function Fit:plan_phase(layout, wide, room, own)
+function Fit:plan_phase(layout, room, own)
   local maker, options = self.maker, nil
   if room then options = with(maker.options, "memory", math.max(1, math.tointeger(room + own + self.overhead))) end
-  local ok, plan = pcall(maker.plan_phase, maker, layout, wide, options)
+  local ok, plan = pcall(maker.plan_phase, maker, layout, options)
   if ok then return plan end
   if type(plan) ~= "table" or plan.code ~= "budget" then error(plan, 0) end
   return false, plan.needed and plan.needed - own - self.overhead or math.huge
@@ -77,7 +77,7 @@ function Fit:shrink(stages, layouts, room)
     local info = phase.plan:info()
     if info.transient <= room then return end
     local own = info.persistent + info.outputs
-    local plan, arena = self:plan_phase(layouts[part][kind], layouts[part].wide, room, own)
+    local plan, arena = self:plan_phase(layouts[part][kind], room, own)
     if not plan then
       most = math.max(most or 0, arena)
     else
@@ -114,7 +114,7 @@ function Fit:try(place)
   local found = { place = place, stages = stages, held = held }
   if held > self.budget and place < self.count then return found end
   each_phase(stages, function(phase, part, kind)
-    phase.plan = self:plan_phase(layouts[part][kind], layouts[part].wide)
+    phase.plan = self:plan_phase(layouts[part][kind])
   end)
   local info = self:taken(stages, held)
   found.needed = info.peak > self.budget and self:squeeze(found, layouts, info) or nil

@@ -68,8 +68,8 @@ end
 ---@field part integer
 ---@field came mrt.PipelineNode?   what comes in; nil: rows of the batch, which are there
 ---@field wanted mrt.PipelineNode[] what B and W read of F
----@field bytes fun(node: mrt.PipelineNode): number, number  of a value as it is held for
----  backward operators alone, and for one that runs again too
+---@field bytes fun(node: mrt.PipelineNode): number, boolean?  of a value as it is held, and
+---  whether that is not what operators of the forward pass read of it
 ---@field operators table[]
 ---@field by_number table<integer, table>
 local Keeper = {}
@@ -79,7 +79,7 @@ Keeper.__index = Keeper
 ---@param part integer
 ---@param came mrt.PipelineNode?
 ---@param wanted mrt.PipelineNode[]
----@param bytes fun(node: mrt.PipelineNode): number, number
+---@param bytes fun(node: mrt.PipelineNode): number, boolean?
 ---@return mrt.PipelineKeeper
 function keep.of(part, came, wanted, bytes)
   local list, by_number = operators_of(part, came, wanted)
@@ -117,7 +117,7 @@ end
 -- The problem of a price: values and operators are items of a closure.
 function Keeper:problem(price, free_only)
   local closure = cheapest_closure.new()
-  local runs, there, wide = {}, {}, {}
+  local runs, there, as_read = {}, {}, {}
   for _, own in ipairs(self.operators) do
     runs[own.number] = closure:item(self:cost(own.node, free_only))
   end
@@ -130,12 +130,12 @@ function Keeper:problem(price, free_only)
   end
   local function value(node)
     if there[node.id] then return there[node.id] end
-    local own, bytes, more = self:own(node), self.bytes(node)
+    local own, bytes, rounded = self:own(node), self.bytes(node)
     there[node.id] = item_of(own, held(bytes))
-    wide[node.id] = there[node.id]
-    if more > bytes then
-      wide[node.id] = item_of(own, held(more - bytes))
-      closure:wants(wide[node.id], there[node.id])
+    as_read[node.id] = there[node.id]
+    if own and rounded then
+      as_read[node.id] = closure:item(0)
+      closure:wants(as_read[node.id], runs[own.number])
     end
     return there[node.id]
   end
@@ -143,7 +143,7 @@ function Keeper:problem(price, free_only)
   for _, own in ipairs(self.operators) do
     for _, y in ipairs(own.reads) do
       value(y)
-      closure:wants(runs[own.number], wide[y.id])
+      closure:wants(runs[own.number], as_read[y.id])
     end
   end
   return closure, runs
@@ -164,21 +164,17 @@ end
 
 -- What a choice holds and computes.
 function Keeper:measured(again)
-  local seen, narrow, wide, bytes, work = {}, {}, {}, 0, 0
-  local stack = {}
-  local function read(node, wider)
-    local own = self:own(node)
-    if own and again[own.number] then
-      if not seen[own.number] then
-        seen[own.number] = true
-        work = work + (is_free(own.node) and 0 or own.node.work)
-        for _, y in ipairs(own.reads) do stack[#stack + 1] = y end
-      end
-      return
+  local seen, bytes, work, stack = {}, 0, 0, {}
+  local function read(node, as_read)
+    local own, more, rounded = self:own(node), self.bytes(node)
+    if not (own and again[own.number]) then
+      if as_read and own and rounded then bytes = math.huge end -- which is no choice
+      if not seen[node.id] then seen[node.id], bytes = true, bytes + more end
+    elseif not seen[own] then
+      seen[own] = true
+      work = work + (is_free(own.node) and 0 or own.node.work)
+      for _, y in ipairs(own.reads) do stack[#stack + 1] = y end
     end
-    local less, more = self.bytes(node)
-    if not narrow[node.id] then narrow[node.id], bytes = true, bytes + less end
-    if wider and not wide[node.id] then wide[node.id], bytes = true, bytes + more - less end
   end
   for _, node in ipairs(self.wanted) do read(keep.shown(node), false) end
   while #stack > 0 do read(table.remove(stack), true) end

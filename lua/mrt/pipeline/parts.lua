@@ -24,7 +24,7 @@ local op = core.op
 ---@field space userdata
 ---@field dtypes table<integer, mrt.DType>  by id: what values are stored in, if not as traced
 ---@field unrounded table<integer, boolean>  by id: operators of the forward pass read it as it
----  was before it is stored so
+---  is before it is stored so
 local Maker = {}
 Maker.__index = Maker
 
@@ -98,36 +98,26 @@ end
 local function all() return true end
 local function none() return false end
 
--- Values that a phase reads and an operator reads that runs again.
-local function note_wide(wide, needs)
-  for id in pairs(needs and needs.wide or {}) do wide[id] = true end
-  return wide
-end
-
 --- Who knows what a part may hold.
 ---@param part integer
 ---@return mrt.PipelineKeeper
 function Maker:keeper(part)
   local b, w = self:backward_needs(part, self:adds(part, true), none)
   return keep.of(part, self.graph.ends[part - 1], joined(b.nodes, w and w.nodes or {}),
-    function(node)
-      local narrow, wide = self:stored(node.x), self:stored(node.x, { [node.id] = true })
-      return narrow:nbytes(), wide:nbytes()
-    end)
+    function(node) return self:stored(node.x):nbytes(), self.unrounded[node.id] end)
 end
 
 --- What the phases of a part read, make and add up: {name, tensor}s.
 ---@param part integer
 ---@param choice? mrt.PipelineChoice  what runs again; nil: all
----@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W;
----  and `wide`, values that what runs again reads
+---@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W
 function Maker:layout(part, choice)
   local before, dx = self.graph.ends[part - 1], self.graph.dys[part - 1]
   local adds, back = self:adds(part, true), dx and { { "dx", dx } } or {}
   local b, w = self:backward_needs(part, adds,
     choice and function(node) return choice.again[node.expression] end or all)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
-  local layout = { wide = note_wide(note_wide({}, b), w),
+  local layout = {
     F = { reads = before and { { "in", before.x } } or {}, makes = out,
       adds = self:adds(part, false) },
     B = { reads = self:reads(part, b, names), makes = back, adds = adds },
@@ -144,20 +134,18 @@ end
 
 --- A value of the trace as it is handed on.
 ---@param x mrt.Tensor
----@param wide? table<integer, boolean>  ids of what operators of the forward pass read there
 ---@return mrt.Tensor
-function Maker:stored(x, wide)
-  local id = core.id(x)
-  local dtype = not (wide and wide[id] and self.unrounded[id]) and self.dtypes[id]
+function Maker:stored(x)
+  local dtype = self.dtypes[core.id(x)]
   return dtype and op.cast(x, dtype) or x
 end
 
 -- A phase without its plan: what it reads and makes, by name, and the bytes of that.
-function Maker:sketch_phase(layout, wide)
+function Maker:sketch_phase(layout)
   local phase = { reads = {}, makes = {}, bytes = {} }
   for i, r in ipairs(layout.reads) do phase.reads[i] = r[1] end
   for i, r in ipairs(layout.makes) do
-    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2], wide))
+    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2]))
   end
   return phase
 end
@@ -169,7 +157,7 @@ end
 function Maker:sketch(part, layouts)
   local made = { part = part }
   for _, kind in ipairs { "F", "B", "W" } do
-    made[kind] = layouts[kind] and self:sketch_phase(layouts[kind], layouts.wide)
+    made[kind] = layouts[kind] and self:sketch_phase(layouts[kind])
   end
   hold.count(made, self.graph.q)
   return made
@@ -179,16 +167,15 @@ end
 ---
 --- Raises: a budget among the options that is too little.
 ---@param layout table         of the phase
----@param wide table<integer, boolean>  of the part
 ---@param options? table       instead of the maker's own
 ---@return userdata plan
-function Maker:plan_phase(layout, wide, options)
+function Maker:plan_phase(layout, options)
   local traced, outputs = self.state.sections[1].traced, {}
   core.trace_section(0)
   for _, r in ipairs(layout.reads) do
-    core.trace_replace(r[2], core.trace_input(self:stored(r[2], wide)))
+    core.trace_replace(r[2], core.trace_input(self:stored(r[2])))
   end
-  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2], wide) end
+  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2]) end
   for _, add in ipairs(layout.adds) do
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })
@@ -206,7 +193,7 @@ end
 function Maker:plan(part, layouts)
   local made = self:sketch(part, layouts)
   for _, kind in ipairs { "F", "B", "W" } do
-    if made[kind] then made[kind].plan = self:plan_phase(layouts[kind], layouts.wide) end
+    if made[kind] then made[kind].plan = self:plan_phase(layouts[kind]) end
   end
   return made
 end

@@ -141,7 +141,6 @@ end
 ---@field saved mrt.Tensor[]  the same
 ---@field input boolean       what came in
 ---@field dy boolean          the gradient that came in
----@field wide table<integer, boolean>  ids of forward values that what runs again reads
 ---@field passed mrt.Tensor[]  of the phase before, W's of B
 
 local function wrong_part(graph, node, part)
@@ -159,10 +158,7 @@ function Walk:forward(node)
     self.needs.input = true
   elseif node.part ~= self.part then
     wrong_part(self.graph, node, self.part)
-  elseif keep.shown(node) ~= node then
-    return true
-  elseif self.again(node) then
-    for _, y in ipairs(node.reads) do self.needs.wide[keep.shown(y).id] = true end
+  elseif keep.shown(node) ~= node or self.again(node) then
     return true
   else
     self.saved[node.id] = node
@@ -208,7 +204,7 @@ end
 ---@return table made  ids of what is made on the way
 function phases.needs(graph, part, roots, o)
   local walk = setmetatable({ graph = graph, part = part, again = o.again, before = o.before,
-    needs = { input = false, dy = false, wide = {} }, saved = {}, passed = {}, made = {} }, Walk)
+    needs = { input = false, dy = false }, saved = {}, passed = {}, made = {} }, Walk)
   local seen, stack = {}, {}
   for _, x in ipairs(roots) do stack[#stack + 1] = x end
   while #stack > 0 do

@@ -202,14 +202,20 @@ local function maker_of(self, state, plain, wanted)
     options = plain, space = self.space, dtypes = {}, unrounded = {} }, Maker)
 end
 
--- The parts of this stage: who knows what each may hold, and all held.
-local function parts_of_stage(maker)
-  local settings, keepers, layouts = maker.settings, {}, {}
-  for part = settings.stage, maker.graph.q, settings.p do
-    keepers[part] = maker:keeper(part)
-    layouts[part] = maker:layout(part, not settings.again and keepers[part]:first() or nil)
+-- The parts of this stage: who knows what each may hold.
+local function keepers_of(maker)
+  local settings, keepers = maker.settings, {}
+  for part = settings.stage, maker.graph.q, settings.p do keepers[part] = maker:keeper(part) end
+  return keepers
+end
+
+-- All held, unless nothing shall be.
+local function layouts_of(maker, keepers)
+  local layouts = {}
+  for part, keeper in pairs(keepers) do
+    layouts[part] = maker:layout(part, not maker.settings.again and keeper:first() or nil)
   end
-  return keepers, layouts
+  return layouts
 end
 
 -- Plans of all that the stage does, with `layouts` held; what else is known of it.
@@ -248,9 +254,9 @@ local function plan_all(self, state, trace)
   entry.settings, entry.order, entry.stages = settings, maker.order, {}
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(maker.order, maker.graph)
-  local keepers, layouts = parts_of_stage(maker)
-  local done = narrow.look(maker, layouts, keepers)
-  plan_stage(self, state, entry, maker, layouts)
+  local keepers = keepers_of(maker)
+  local done = narrow.look(maker, layouts_of(maker, keepers), keepers)
+  plan_stage(self, state, entry, maker, layouts_of(maker, keepers))
   fit_stage(self, state, entry, maker, keepers)
   done()
   return entry
