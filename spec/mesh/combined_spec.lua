@@ -27,7 +27,7 @@ local code = [[
   local staged = grid and grid.pipeline
   -- dropout and parts of the layers: what a mesh of stages draws is another
   if %s then k, dropout, optimizer = 2, 0, optimizer == "muon" and "adamw" or optimizer end
-  if staged then budget, compress = nil, nil end
+  if staged then compress = nil end
   collectgarbage() collectgarbage()
   mrt.seed(seed)
   local n, batches = data * shard, {}
@@ -69,7 +69,8 @@ local code = [[
   end
   local step, plan = planned()
   if grid and budget then
-    o.memory = math.floor(plan.peak - (1 - budget) * plan.transient)
+    local held = plan.pipeline and plan.pipeline.held or 0
+    o.memory = math.floor(plan.peak - (1 - budget) * (plan.transient + held))
     local ok, other, within = pcall(planned)
     assert(ok or other.code == "budget", tostring(other))
     assert(not ok or within.peak <= o.memory)
@@ -104,7 +105,8 @@ local code = [[
 local grids = { "{ tensor = 2 }", "{ tensor = 4 }", "{ tensor = 2, data = 2 }",
   "{ tensor = 2, shard = 2 }", "{ data = 2, shard = 2 }", "{ context = 2 }",
   "{ context = 2, tensor = 2 }", "{ pipeline = 2 }", "{ pipeline = 2, tensor = 2 }",
-  "{ pipeline = 2, context = 2 }" }
+  "{ pipeline = 2, context = 2 }", "{ pipeline = 2, data = 2 }", "{ pipeline = 2, shard = 2 }",
+  "{ pipeline = 4 }" }
 
 local count = os.getenv "MRT_SPEC_LEAN" and 2 or tonumber(os.getenv "MRT_SPEC_GRAPHS") or 10
 local first = tonumber(os.getenv "MRT_SPEC_SEED") or 1

@@ -23,6 +23,9 @@ local op = core.op
 ---@field options table          as the planner reads them
 ---@field space userdata
 ---@field dtypes table<integer, mrt.DType>  by id: what values are stored in, if not as traced
+---@field pieces table<integer, integer>  by id, of what ranks have pieces of: how many
+---  elements lie before them, as [:, rank, :] is one of [outer, ranks, inner]
+---@field sharers mrt.Communicator?  these ranks
 ---@field unrounded table<integer, boolean>  by id: operators of the forward pass read it as it
 ---  is before it is stored so
 local Maker = {}
@@ -136,8 +139,22 @@ end
 ---@param x mrt.Tensor
 ---@return mrt.Tensor
 function Maker:stored(x)
-  local dtype = self.dtypes[core.id(x)]
-  return dtype and op.cast(x, dtype) or x
+  local id, comm = core.id(x), self.sharers
+  local dtype, outer = self.dtypes[id], self.pieces[id]
+  if dtype then x = op.cast(x, dtype) end
+  if not outer then return x end
+  local piece = op.own_piece(x, { outer = outer, rank = comm.rank, size = comm.size,
+    comm = comm.number })
+  return op.reshape(piece, { piece:numel() })
+end
+
+-- A value of which this is what `stored` says.
+function Maker:whole(x, stored)
+  local outer, comm = self.pieces[core.id(x)], self.sharers
+  if not outer then return stored end
+  local all = op.allgather(stored, { comm = comm.number, lazy = true })
+  all = op.reshape(all, { comm.size, outer, all:numel() // (comm.size * outer) })
+  return op.reshape(op.permute(all, { 2, 1, 3 }), x:get_shape())
 end
 
 -- A phase without its plan: what it reads and makes, by name, and the bytes of that.
@@ -170,10 +187,12 @@ end
 ---@param options? table       instead of the maker's own
 ---@return userdata plan
 function Maker:plan_phase(layout, options)
-  local traced, outputs = self.state.sections[1].traced, {}
+  local traced, outputs, given = self.state.sections[1].traced, {}, {}
   core.trace_section(0)
-  for _, r in ipairs(layout.reads) do
-    core.trace_replace(r[2], core.trace_input(self:stored(r[2])))
+  for i, r in ipairs(layout.reads) do given[i] = core.trace_input(self:stored(r[2])) end
+  for i, r in ipairs(layout.reads) do -- the table keeps what is read instead
+    given[i] = self:whole(r[2], given[i])
+    core.trace_replace(r[2], given[i])
   end
   for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2]) end
   for _, add in ipairs(layout.adds) do

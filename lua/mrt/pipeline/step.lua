@@ -199,7 +199,7 @@ local function maker_of(self, state, plain, wanted)
   local settings = self.options.pipeline
   return setmetatable({ state = state, settings = settings, order = settings:order(state.count),
     graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
-    options = plain, space = self.space, dtypes = {}, unrounded = {} }, Maker)
+    options = plain, space = self.space, dtypes = {}, unrounded = {}, pieces = {} }, Maker)
 end
 
 -- The parts of this stage: who knows what each may hold.
