@@ -75,6 +75,8 @@ local code = [[
     assert(ok or other.code == "budget", tostring(other))
     assert(not ok or within.peak <= o.memory)
     o.memory = nil
+    -- of a mesh of stages some may not fit: then all do without
+    if staged then ok = comm:allreduce({ ok and 1 or 0 }, { op = "min" })[1] == 1 end
     if ok then step, plan = other, within else step, plan = planned() end
   end
   local words = {}
@@ -94,11 +96,13 @@ local code = [[
   assert(not grid or taken == plan.peak, ("seed %%d, %%s, %%s: %%d bytes taken, %%d planned")
     :format(seed, kind, optimizer, taken, plan.peak))
   words = comm:allreduce(words, { op = "mean" })
-  if staged then mrt.pipeline.collect(step) end
-  for _, p in ipairs(params) do words[#words + 1] = p:to "f64":abs():sum():item() end
+  -- what stages have in pieces is not put together
+  local apart = staged and n > 1 and (shard > 1 or stage)
+  if staged and not apart then mrt.pipeline.collect(step) end
+  for _, p in ipairs(apart and {} or params) do words[#words + 1] = p:to "f64":abs():sum():item() end
   for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
   words[#words + 1] = kind .. " " .. optimizer .. (state and " state" or "")
-    .. (compress and grid and " compressed" or "")
+    .. (compress and grid and " compressed" or "") .. (apart and " apart" or "")
   return table.concat(words, " ")
 ]]
 
@@ -139,7 +143,7 @@ local function compare(wanted, got, about)
           got:match "%a.*$"))
     end
   end
-  assert(at >= #numbers)
+  assert(at >= #numbers or got:find "apart")
 end
 
 describe("meshes with all techniques", function()

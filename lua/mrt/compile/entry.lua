@@ -172,6 +172,8 @@ local function refused(self, try, err, n, ...)
   local options, ok = self.options, false
   if not err.needed and options.quick then ok, err = try(false, ...) end
   if ok then return err end
+  -- ranks of other stages may be within theirs: nothing here may wait for them
+  if options.pipeline then error(err, 0) end
   return budget.explain(err, options.memory, self:replanner(n, ...), options.bound)
 end
 

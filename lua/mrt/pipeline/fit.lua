@@ -179,7 +179,8 @@ function Fit:refuse()
   local settings, words = self.maker.settings, ""
   if least then
     words = ("; with recomputing, %s (%d bytes) is the least found, %s of it held for "
-      .. "micro-batches in flight"):format(format.bytes(least.needed + self.overhead),
+      .. "micro-batches in flight; next levers: more micro-batches (option 'accumulate'), more "
+      .. "stages"):format(format.bytes(least.needed + self.overhead),
       least.needed + self.overhead, format.bytes(least.held))
   end
   local _, err = pcall(core.fail, "budget", "pipeline", ("stage %d of %d: memory = %s is too "

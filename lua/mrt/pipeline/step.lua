@@ -64,6 +64,22 @@ local function sums_of(state, settings)
   return list
 end
 
+-- Options under which no sum is swapped that several parts or stages add up: it is sent, or
+-- read, outside of plans.
+local function staying(options, sums)
+  local swap, stays = options.swap, {}
+  if not swap then return options end
+  for _, sum in ipairs(sums) do
+    local parts = 0
+    for _ in pairs(sum.into) do parts = parts + 1 end
+    for _, x in pairs((not sum.gradient or #sum.stages > 1 or parts > 1) and sum.into or {}) do
+      stays[core.id(x)] = true
+    end
+    if next(sum.into) == nil then stays[core.id(sum.job.into)] = true end
+  end
+  return with(options, "swap", function(v) return not stays[v.id] and swap(v) end)
+end
+
 -- ---- what runs once --------------------------------------------------------------
 
 local function plan_add(maker, into)
@@ -195,10 +211,10 @@ local function plan_final(self, state, entry, final, plain)
   return wanted
 end
 
-local function maker_of(self, state, plain, wanted)
+local function maker_of(self, state, plain, wanted, sums)
   local settings = self.options.pipeline
   return setmetatable({ state = state, settings = settings, order = settings:order(state.count),
-    graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
+    graph = state.sections[1].pipeline.graph, sums = sums, wanted = wanted,
     options = plain, space = self.space, dtypes = {}, unrounded = {}, pieces = {} }, Maker)
 end
 
@@ -247,10 +263,11 @@ local function plan_all(self, state, trace)
   if #rows[1] > 0 then
     refuse "a result has a row for each row of the batch; numbers of the whole batch wanted"
   end
-  local plain = with(with(self.options, "pipeline", nil), "memory", nil)
+  local sums = sums_of(state, settings)
+  local plain = staying(with(with(self.options, "pipeline", nil), "memory", nil), sums)
   local wanted = plan_final(self, state, entry, final, plain)
   trace.stages:check_final(wanted)
-  local maker = maker_of(self, state, plain, wanted)
+  local maker = maker_of(self, state, plain, wanted, sums)
   entry.settings, entry.order, entry.stages = settings, maker.order, {}
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(maker.order, maker.graph)
