@@ -99,7 +99,9 @@ local code = [[
   -- what stages have in pieces is not put together
   local apart = staged and n > 1 and (shard > 1 or stage)
   if staged and not apart then mrt.pipeline.collect(step) end
-  for _, p in ipairs(apart and {} or params) do words[#words + 1] = p:to "f64":abs():sum():item() end
+  for _, p in ipairs(apart and {} or params) do
+    words[#words + 1] = p:to "f64":abs():sum():item()
+  end
   for i, w in ipairs(words) do words[i] = ("%%.17g"):format(w) end
   words[#words + 1] = kind .. " " .. optimizer .. (state and " state" or "")
     .. (compress and grid and " compressed" or "") .. (apart and " apart" or "")

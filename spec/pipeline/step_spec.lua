@@ -112,10 +112,12 @@ describe("a step in stages", function()
     collectgarbage() collectgarbage()
 
     o.pipeline = pipe
+    o.swap = pick { false, false, policy.swap.optimizer { least = 1 },
+      policy.swap.all { least = 1 } } or nil
     local share = pick { false, 0.9, 0.6, 0.3, 0.1 } -- of what may be less
     local words = ("seed %%d, %%s, %%s, stage %%d of %%d, %%s %%s %%s %%s %%s, "
-      .. "budget %%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout, how.clip,
-      how.optimizer, narrow, pipe.recompute, share)
+      .. "budget %%s%%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout, how.clip,
+      how.optimizer, narrow, pipe.recompute, share, o.swap and " swapped" or "")
     local unbounded
     if share then
       local step = prepare(kind, o, how)

@@ -62,7 +62,10 @@ end
 -- would do, if that is known: there is too little room.
 function Fit:plan_phase(layout, room, own)
   local maker, options = self.maker, nil
-  if room then options = with(maker.options, "memory", math.max(1, math.tointeger(room + own + self.overhead))) end
+  if room then
+    local bytes = math.tointeger(room + own + self.overhead)
+    options = with(maker.options, "memory", math.max(1, bytes))
+  end
   local ok, plan = pcall(maker.plan_phase, maker, layout, options)
   if ok then return plan end
   if type(plan) ~= "table" or plan.code ~= "budget" then error(plan, 0) end
@@ -169,23 +172,29 @@ function Fit:quickest()
   return best
 end
 
--- Raise what the least of all that was tried takes.
-function Fit:refuse()
+-- The place that takes least of those tried, and what.
+function Fit:least()
   local least
   for _, found in pairs(self.tried) do
     local known = found.needed and found.needed < math.huge
     if known and (not least or found.needed < least.needed) then least = found end
   end
-  local settings, words = self.maker.settings, ""
+  return least, least and least.needed + self.overhead
+end
+
+-- Raise that the budget is too little, with what would do.
+function Fit:refuse()
+  local least, needed = self:least()
+  local settings = self.maker.settings
+  local text = ("stage %d of %d: memory = %s is too little"):format(settings.stage, settings.p,
+    format.bytes(self.budget + self.overhead))
   if least then
-    words = ("; with recomputing, %s (%d bytes) is the least found, %s of it held for "
+    text = ("%s; with recomputing, %s (%d bytes) is the least found, %s of it held for "
       .. "micro-batches in flight; next levers: more micro-batches (option 'accumulate'), more "
-      .. "stages"):format(format.bytes(least.needed + self.overhead),
-      least.needed + self.overhead, format.bytes(least.held))
+      .. "stages"):format(text, format.bytes(needed), needed, format.bytes(least.held))
   end
-  local _, err = pcall(core.fail, "budget", "pipeline", ("stage %d of %d: memory = %s is too "
-    .. "little%s"):format(settings.stage, settings.p, format.bytes(self.budget + self.overhead), words))
-  err.needed = least and least.needed + self.overhead
+  local _, err = pcall(core.fail, "budget", "pipeline", text)
+  err.needed = needed
   error(err, 0)
 end
 
@@ -199,8 +208,8 @@ end
 ---  list: fun(entry: table): table, table}  list: all plans of an entry, and how often they run
 return function(maker, entry, o)
   local overhead = math.floor(entry.core:device().overhead)
-  local self = setmetatable({ maker = maker, entry = entry, budget = o.memory - overhead, overhead = overhead,
-    fronts = {}, count = 1, tried = {}, list = o.list }, Fit)
+  local self = setmetatable({ maker = maker, entry = entry, budget = o.memory - overhead,
+    overhead = overhead, fronts = {}, count = 1, tried = {}, list = o.list }, Fit)
   if combine(entry):info().peak <= self.budget then return end
   for part, keeper in pairs(o.keepers) do
     self.fronts[part] = maker.settings.again and { false } or keeper:front()

@@ -98,14 +98,14 @@ function Maker:forward_makes(part, saved)
   return name_all(saved, "s", names, out), names
 end
 
-local function all() return true end
-local function none() return false end
+local function yes() return true end
+local function no() return false end
 
 --- Who knows what a part may hold.
 ---@param part integer
 ---@return mrt.PipelineKeeper
 function Maker:keeper(part)
-  local b, w = self:backward_needs(part, self:adds(part, true), none)
+  local b, w = self:backward_needs(part, self:adds(part, true), no)
   return keep.of(part, self.graph.ends[part - 1], joined(b.nodes, w and w.nodes or {}),
     function(node) return self:stored(node.x):nbytes(), self.unrounded[node.id] end)
 end
@@ -118,7 +118,7 @@ function Maker:layout(part, choice)
   local before, dx = self.graph.ends[part - 1], self.graph.dys[part - 1]
   local adds, back = self:adds(part, true), dx and { { "dx", dx } } or {}
   local b, w = self:backward_needs(part, adds,
-    choice and function(node) return choice.again[node.expression] end or all)
+    choice and function(node) return choice.again[node.expression] end or yes)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
   local layout = {
     F = { reads = before and { { "in", before.x } } or {}, makes = out,
