@@ -120,8 +120,33 @@ describe("a budget of a stage", function()
   end)
 
   it("may be one of the process", function()
-    local same = ranks.run(2, [[
+    local code = [[
+      local mesh = false
       local function train(memory)
+        mrt.seed(1)
+        local model = nn.GPT { vocab = 32, dim = 24, layers = 4, heads = 2, context = 8 }
+        local params = model:parameters()
+        local opt = optim.adamw(params)
+        local step = mrt.compile(function(a, b)
+          local loss = model:loss(a, b)
+          opt:step(mrt.grad(loss, params))
+          return loss
+        end, { accumulate = 4, memory = memory, mesh = mesh and { pipeline = 2, tensor = 2 } or nil,
+          pipeline = not mesh and {} or nil })
+        local x = mrt.eval(mrt.randint(0, 31, 8, 8))
+        return ("%a %a"):format(step(x, x):item(), step(x, x):item())
+      end
+      local first = train(nil)
+      mesh = comm.size == 4
+      return train { process = "8GiB" } == train(nil) and (mesh or train(nil) == first)
+    ]]
+    assert.same({ true, true }, ranks.run(2, code))
+    assert.same({ true, true, true, true }, ranks.run(4, code))
+  end)
+
+  it("may change between steps, on some stages only", function()
+    local same = ranks.run(2, [[
+      local function train(change)
         mrt.seed(1)
         local model = nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8 }
         local params = model:parameters()
@@ -130,11 +155,20 @@ describe("a budget of a stage", function()
           local loss = model:loss(a, b)
           opt:step(mrt.grad(loss, params))
           return loss
-        end, { accumulate = 4, pipeline = {}, memory = memory })
-        local x = mrt.eval(mrt.randint(0, 31, 8, 8))
-        return ("%a %a"):format(step(x, x):item(), step(x, x):item())
+        end, { accumulate = 4, pipeline = {} })
+        local x, out = mrt.eval(mrt.randint(0, 31, 8, 8)), {}
+        for i = 1, 4 do
+          if i == 3 and change then
+            local plan = step:plan(x, x)
+            local memory = plan.peak - plan.pipeline.held // 2
+            step:budget(memory)
+            assert(step:plan(x, x).peak <= memory)
+          end
+          out[i] = ("%a"):format(step(x, x):item())
+        end
+        return table.concat(out, " ")
       end
-      return train(nil) == train { process = "8GiB" }
+      return train(false) == train(comm.rank == 0)
     ]])
     assert.same({ true, true }, same)
   end)

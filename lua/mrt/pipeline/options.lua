@@ -34,6 +34,7 @@ local pipeline = {}
 ---@field replicas mrt.Communicator?
 ---@field stage integer?         ditto: this rank's, from 1
 ---@field orders table<integer, mrt.PipelineOrder>  by micro-batches
+---@field agreed table<string, boolean>  what stages have found that all have (run.describe)
 local Settings = {}
 Settings.__index = Settings
 
@@ -87,7 +88,7 @@ function pipeline.read(given, own)
   check_beside(own, o)
   return setmetatable({ schedule = plan, again = o.recompute, comm = o.comm,
     replicas = o.replicas, stages = o.stages, mesh = o.mesh, begins = read_begins(o.begins),
-    orders = {},
+    orders = {}, agreed = {},
     v = o.chunks or (plan == schedule.interleaved and 2 or 1) }, Settings)
 end
 
