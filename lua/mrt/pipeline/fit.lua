@@ -43,10 +43,15 @@ function Fit:layouts(place)
   return out
 end
 
+-- In one order, for ranks of the same stage plan alike.
 local function each_phase(stages, f)
-  for part, stage in pairs(stages) do
+  local parts = {}
+  for part in pairs(stages) do parts[#parts + 1] = part end
+  table.sort(parts)
+  for _, part in ipairs(parts) do
     for _, kind in ipairs(KINDS) do
-      if stage[kind] then f(stage[kind], part, kind) end
+      local phase = stages[part][kind]
+      if phase then f(phase, part, kind) end
     end
   end
 end

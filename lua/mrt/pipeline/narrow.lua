@@ -176,6 +176,17 @@ local function noted(precision, names, answers)
   return probing, planning
 end
 
+-- A checkpoint policy, which is shown the names that it knows.
+local function unnamed(checkpoint, names)
+  return checkpoint and function(all)
+    for _, value in ipairs(all) do
+      local own = names[value.name]
+      if own then value.name = own.name end
+    end
+    return checkpoint(all)
+  end
+end
+
 local function note_narrow(maker, list, answers, of)
   for _, item in ipairs(list) do
     local use = of[item.key] or {}
@@ -192,11 +203,12 @@ end
 ---@param layouts table[]  of this stage's parts
 ---@param keepers mrt.PipelineKeeper[]  of these: they know what may be held
 ---@return fun() done  to be called when the parts have been planned
+---@return table<string, {name: string?}> names  of values in these plans: what they were
 function narrow.look(maker, layouts, keepers)
   maker.dtypes, maker.unrounded, maker.pieces = {}, {}, {}
   maker.sharers = sharers(maker)
   local precision, answers = maker.options.precision, {}
-  if not precision and not maker.sharers then return function() end end
+  if not precision and not maker.sharers then return function() end, {} end
   local list = handed_on(maker, layouts, keepers)
   local names = name_all(list)
   local probing, planning = noted(precision, names, answers)
@@ -205,12 +217,15 @@ function narrow.look(maker, layouts, keepers)
     note_narrow(maker, list, answers, uses(stage_of(plan, "precision")))
     maker.options = with(with(maker.options, "handed_on", true), "precision", planning)
   end
+  maker.options = with(maker.options, "checkpoint", unnamed(maker.options.checkpoint, names))
   local outers = maker.sharers and cuts(stage_of(plan, "partition")) or {}
   for _, item in ipairs(list) do maker.pieces[item.id] = outers[item.key] end
   plan:free()
+  local were = {} -- without the tensors, which are the trace's
+  for key, old in pairs(names) do were[key] = { name = old.name } end
   return function()
     for _, old in pairs(names) do old.x:set_name(old.name or "") end
-  end
+  end, were
 end
 
 return narrow

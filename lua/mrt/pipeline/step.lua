@@ -272,7 +272,8 @@ local function plan_all(self, state, trace)
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(maker.order, maker.graph)
   local keepers = keepers_of(maker)
-  local done = narrow.look(maker, layouts_of(maker, keepers), keepers)
+  local done, names = narrow.look(maker, layouts_of(maker, keepers), keepers)
+  entry.names = names
   plan_stage(self, state, entry, maker, layouts_of(maker, keepers))
   fit_stage(self, state, entry, maker, keepers)
   done()
