@@ -134,8 +134,8 @@ static int trace_draw(lua_State *L) {
   return 1;
 }
 
-/* trace_replace(tensor, leaf?): a variable or an input; without one it is
- * computed again */
+/* trace_replace(tensor, leaf?): a variable, an input, or what is computed of one,
+ * which the caller holds; without one it is computed again */
 static int trace_replace(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *t = mrt_lua_check_tensor(L, m, 1, "accumulate");

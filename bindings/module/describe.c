@@ -232,6 +232,7 @@ static void push_graph_value(lua_State *L, const mrt_stage *stage, int i) {
   set_integer(L, "bytes", (int64_t)v.bytes);
   if (v.block >= 0) set_integer(L, "block", v.block + 1);
   if (v.original >= 0) set_integer(L, "original", v.original + 1);
+  if (v.outer > 0) set_integer(L, "outer", v.outer);
 }
 
 /* stage(plan, i) -> {nodes = list, values = list, outputs = list}. */

@@ -74,12 +74,29 @@ static mrt_status add_widening(capture *c, mrt_tensor *t) {
   return mrt_graph_append(c->g, n);
 }
 
+static mrt_status add_leaf(capture *c, mrt_tensor *t);
+static mrt_status add_node(capture *c, mrt_expr *x);
+
+/* What is read for a tensor: a leaf, or made of one, before all else. */
+static mrt_status add_instead(capture *c, mrt_tensor *t) {
+  if (mark_of(c, t)) return MRT_OK;
+  if (t->input || t->variable || !t->expr) return add_leaf(c, t);
+  for (int i = 0; i < t->expr->nin; i++)
+    MRT_TRY(add_instead(c, t->expr->in[i]));
+  return add_node(c, t->expr);
+}
+
+static void note_wide(mrt_value *v, bool wide) {
+  while (v->node && v->node->nin == 1) v = v->node->in[0];
+  v->wide = wide;
+}
+
 /* A tensor that needs no computing becomes a leaf. */
 static mrt_status add_leaf(capture *c, mrt_tensor *t) {
   if (t->instead) {
-    if (!mark_of(c, t->instead)) MRT_TRY(add_leaf(c, t->instead));
+    MRT_TRY(add_instead(c, t->instead));
     if (t->instead->type.dtype != t->type.dtype) return add_widening(c, t);
-    value_of(c, t->instead)->wide = stays_wide(t);
+    note_wide(value_of(c, t->instead), stays_wide(t));
     return mark(c, t, mark_of(c, t->instead));
   }
   mrt_value *v = mrt_graph_value(c->g, &t->type, t->origin);

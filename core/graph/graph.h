@@ -39,7 +39,9 @@ typedef struct mrt_value {
   mrt_tensor *tensor; /* leaf VARIABLE, CONSTANT: held by the graph */
   mrt_origin origin;
   const char *name;
-  bool wide; /* a leaf that is read for what is never rounded */
+  bool wide;     /* a leaf that is read for what is never rounded */
+  int64_t outer; /* of a piece that ranks share what it is of in: how many such
+                    lie before its elements (rewrite/partition.h); 0: whole */
 
   /* Layout, after the layout pass: element (i, j, ..) lies at
    * base's storage + offset + sum of index * stride, in elements. */

@@ -138,7 +138,8 @@ MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
                                   mrt_tensor *value);
 /* Plans of the trace that are made from here on read `leaf`, a variable or an
  * input of the section that they are of, where they would compute `t`; NULL: they
- * compute it again.  An input of a narrow float may stand for one of f32. */
+ * compute it again.  What is computed of an input alone will do, too, as long as
+ * the caller holds it.  What is of a narrow float may stand for one of f32. */
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,
                                      mrt_tensor *leaf);
 

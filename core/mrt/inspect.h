@@ -142,8 +142,10 @@ typedef struct mrt_graph_value_info {
   const char *name; /* may be NULL */
   mrt_type type;
   size_t bytes;
-  int block;    /* of memory, for mrt_plan_get_buffer; -1: none, or not yet */
-  int original; /* of what is recomputed: the value made first; else -1 */
+  int block;     /* of memory, for mrt_plan_get_buffer; -1: none, or not yet */
+  int original;  /* of what is recomputed: the value made first; else -1 */
+  int64_t outer; /* of a rank's piece, [:, rank, :] of [outer, ranks, inner]; 0:
+                    it is whole */
 } mrt_graph_value_info;
 MRT_API int mrt_stage_value_count(const mrt_stage *stage);
 MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage, int i);

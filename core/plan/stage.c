@@ -118,6 +118,7 @@ MRT_API mrt_graph_value_info mrt_stage_get_value(const mrt_stage *stage,
     .bytes = mrt_type_bytes(&v->type),
     .block = v->base->buffer,
     .original = again ? again->out[v->index]->id : -1,
+    .outer = v->outer,
   };
 }
 

@@ -229,6 +229,10 @@ static mrt_status keep(mrt_partition *p, mrt_node *n) {
   return mrt_graph_append(p->g, n);
 }
 
+static int64_t piece_of(const mrt_placement *at) {
+  return at->kind == MRT_SHARD ? at->outer : 0;
+}
+
 /* The form that stands for a node. */
 static mrt_status build(mrt_partition *p, mrt_node *n, const mrt_lane *lane,
                         mrt_value *const *in) {
@@ -238,6 +242,7 @@ static mrt_status build(mrt_partition *p, mrt_node *n, const mrt_lane *lane,
   mrt_partition_place(p, n, lane);
   for (int k = 0; k < n->nout; k++) {
     out[k]->name = n->out[k]->name;
+    out[k]->outer = piece_of(&lane->out[k]);
     mrt_located_of(p, n->out[k])->local = out[k];
   }
   return MRT_OK;
@@ -260,6 +265,7 @@ static mrt_status divide(mrt_partition *p, mrt_node *n, const mrt_lane *lane) {
   mrt_partition_place(p, n, lane);
   for (int k = 0; k < n->nout; k++) {
     own->out[k]->name = n->out[k]->name;
+    own->out[k]->outer = piece_of(&lane->out[k]);
     mrt_located_of(p, n->out[k])->local = own->out[k];
   }
   return mrt_graph_append(p->g, own);
@@ -285,6 +291,17 @@ static mrt_status own_piece(mrt_partition *p, mrt_node *n, bool *done) {
   return MRT_OK;
 }
 
+/* All of an input of which each rank has a piece: it lies in these. */
+static bool of_pieces(mrt_partition *p, const mrt_node *n) {
+  const mrt_value *piece = n->nin ? n->in[0] : NULL;
+  if (n->op->number != MRT_OP_allgather || !meets_group(p, n) ||
+      piece->leaf != MRT_LEAF_INPUT)
+    return false;
+  *mrt_located_of(p, n->out[0]) =
+      (mrt_located){ .at = mrt_in_pieces(1), .local = n->in[0] };
+  return true;
+}
+
 static mrt_status rewrite(mrt_partition *p, mrt_node *n) {
   mrt_arena_clear(&p->scratch);
   mrt_lane lane = { MRT_NEW(&p->scratch, mrt_placement, n->nin),
@@ -293,7 +310,7 @@ static mrt_status rewrite(mrt_partition *p, mrt_node *n) {
   bool failed, done;
   double bytes;
   MRT_TRY(own_piece(p, n, &done));
-  if (done) return MRT_OK;
+  if (done || of_pieces(p, n)) return MRT_OK;
   bool divided = mrt_partition_lane(p, n, &lane, &bytes, &failed);
   if (failed) return mrt_nomem(&p->g->ctx->error);
   return divided ? divide(p, n, &lane) : keep(p, n);

@@ -162,12 +162,14 @@ MRT_API mrt_status mrt_trace_read(mrt_context *ctx, mrt_tensor *variable,
   return MRT_OK;
 }
 
-/* An input may be narrower than what it is read for. */
+/* An input, or what is computed of one, may be narrower than what it is read
+ * for. */
 static bool may_replace(const mrt_tensor *leaf, const mrt_type *type) {
   mrt_type own = leaf->type;
-  if (leaf->input && type->dtype == MRT_f32 && mrt_is_narrow(own.dtype))
+  bool made = leaf->input || leaf->expr;
+  if (made && type->dtype == MRT_f32 && mrt_is_narrow(own.dtype))
     own.dtype = MRT_f32;
-  return (leaf->variable || leaf->input) && mrt_type_equal(&own, type);
+  return (leaf->variable || made) && mrt_type_equal(&own, type);
 }
 
 MRT_API mrt_status mrt_trace_replace(mrt_context *ctx, mrt_tensor *t,

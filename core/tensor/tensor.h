@@ -85,7 +85,8 @@ struct mrt_tensor {
   int index; /* which output of expr */
   int input; /* 1 + position among the trace's inputs; 0: none */
   struct mrt_tensor *instead; /* borrowed: the variable or input that plans of
-                                 the trace read for it */
+                                 the trace read for it, or what is computed of
+                                 an input alone */
   mrt_variable *variable;
   mrt_origin origin;
   char *name;

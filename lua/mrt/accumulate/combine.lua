@@ -190,6 +190,8 @@ local function merge_values(entry, shown)
   for p, plan in ipairs(shown) do
     number[p] = {}
     for i, v in ipairs(plan:values()) do
+      local own = entry.names and entry.names[v.name]
+      if own then v.name = own.name end
       local known = is_shared(v) and by_id[v.kind .. v.id]
       if not known then
         values[#values + 1] = v

@@ -85,6 +85,14 @@ local function free(made)
   for _, plan in ipairs(accumulate.plans(made)) do plan:free() end
 end
 
+-- What is left on the rank of a mesh where least is: what ranks compute together they have to
+-- plan alike.
+local function least_of(mesh, bytes)
+  local all = mesh and mesh.all
+  if not all or all.size == 1 then return bytes end
+  return math.tointeger(all:allreduce({ bytes }, { op = "min" })[1])
+end
+
 -- Plan under a bound on the process: without a budget, to see what is the step's of
 -- what is in memory; that plan, if it fits, or the budget for another.
 local function within_process(self, try, quick, ...)
@@ -95,6 +103,7 @@ local function within_process(self, try, quick, ...)
   if not ok then error(made, 0) end
   local whole = made.parts and combine(made) or made.core
   options.memory, options.bound = process.left(options.process, whole, self.space)
+  options.memory = least_of(options.mesh, options.memory)
   if whole:info().peak <= options.memory then return made end
   free(made)
 end
@@ -172,6 +181,8 @@ local function refused(self, try, err, n, ...)
   local options, ok = self.options, false
   if not err.needed and options.quick then ok, err = try(false, ...) end
   if ok then return err end
+  -- ranks of other stages may be within theirs: nothing here may wait for them
+  if options.pipeline then error(err, 0) end
   return budget.explain(err, options.memory, self:replanner(n, ...), options.bound)
 end
 

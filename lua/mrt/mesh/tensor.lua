@@ -358,7 +358,9 @@ end
 function Outer:finish()
   local list = {}
   for p, piece in pairs(piece_of) do
-    if not self.updated[piece] and core.id(core.current(p)) ~= core.id(p) then
+    -- one that is collected is in the table until the next collection
+    local here = not core.is_closed(p) and not self.updated[piece]
+    if here and core.id(core.current(p)) ~= core.id(p) then
       list[#list + 1] = piece
     end
   end

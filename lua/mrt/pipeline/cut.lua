@@ -23,6 +23,7 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 ---@field last integer       id of the last that reads it
 ---@field work number        flops, and bytes that count as some
 ---@field view boolean
+---@field expression integer  of what makes it: all its results have the number
 ---@field module string?     the path of the module that it is of: "blocks.3.fc"
 ---@field part integer?
 
@@ -66,7 +67,7 @@ local function tracked(found, is_param)
       end
       if #node.params > 0 or #node.reads > 0 then
         local flops, bytes, view, expression, module = core.work(node.x)
-        node.module = module
+        node.module, node.expression = module, expression
         node.view, node.work = view, view and 0 or flops + BYTE * bytes
         by_id[node.id], by_expression[expression] = node, node
         list[#list + 1] = node

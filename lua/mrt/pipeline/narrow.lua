@@ -1,10 +1,12 @@
---- narrow.lua -- what is stored in narrow floats where a loss is cut into parts
+--- narrow.lua -- what is stored in narrow floats, or in pieces, where a loss is cut into parts
 ---
 --- A precision policy decides with all of the graph in view: what is stored narrow depends
 --- on who reads it.  So the whole micro-batch is planned once, run by nobody, and what parts
 --- and phases hand on is looked up in it by name.  A value that is read there as a narrow
 --- float only is handed on as one, and what makes it computes as the policy has said with
---- all its readers in view.
+--- all its readers in view.  Where ranks compute each product together (a mesh's `tensor`),
+--- what lies in pieces there is handed on in pieces, each rank its own: holding all of it
+--- would take as many times the bytes, and collectives to gather it.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -17,8 +19,8 @@ local PREFIX <const> = "handed on "
 local NARROW <const> = { bf16 = true, f16 = true }
 
 -- All that parts and phases hand on: what goes between stages, alike on all, and what the
--- phases of this stage's parts do.
-local function handed_on(maker, layouts)
+-- phases of this stage's parts do, or may.
+local function handed_on(maker, layouts, keepers)
   local list, seen = {}, {}
   local function add(x, forward)
     local id = core.id(x)
@@ -34,6 +36,9 @@ local function handed_on(maker, layouts)
   for _, layout in pairs(layouts) do
     for _, made in ipairs(layout.F.makes) do add(made[2], true) end
     for _, made in ipairs(layout.B.makes) do add(made[2], false) end
+  end
+  for _, keeper in pairs(keepers) do
+    for _, node in ipairs(keeper:values()) do add(node.x, true) end
   end
   return list
 end
@@ -72,9 +77,9 @@ local function probe(maker, precision)
   return core.trace_plan(#traced.inputs + #traced.runtime, {}, options, nil, state.batches[1])
 end
 
-local function stage_of(plan)
+local function stage_of(plan, wanted)
   for i, name in ipairs(plan:stages()) do
-    if name == "precision" then return plan:stage(i) end
+    if name == wanted then return plan:stage(i) end
   end
 end
 
@@ -119,6 +124,15 @@ local function uses(graph)
   return of
 end
 
+-- By name: what lies before a rank's piece, of values in pieces.
+local function cuts(graph)
+  local outers = {}
+  for _, v in ipairs(graph.values) do
+    if named(v) then outers[v.name] = v.outer end
+  end
+  return outers
+end
+
 -- Give what is handed on names; what they were, by these.
 local function name_all(list)
   local names = {}
@@ -135,34 +149,83 @@ local function is_narrow(item, use)
   return use.dtype and not wide and item.x:get_dtype() == "f32"
 end
 
---- Look up what is handed on in narrow dtypes: `maker.dtypes` has these by id, and its
---- options the policy whose answers are those of the whole.
----@param maker mrt.PipelineMaker
----@param layouts table[]  of this stage's parts
----@return fun() done  to be called when the parts have been planned
-function narrow.look(maker, layouts)
-  maker.dtypes = {}
-  local precision, answers = maker.options.precision, {}
-  if not precision then return function() end end
-  maker.options = with(maker.options, "handed_on", true)
-  local list = handed_on(maker, layouts)
-  local names = name_all(list)
-  local plan = probe(maker, watched(precision, names, function(node, key)
+-- That it is rounded where it is made, though who has it so may not be in view of a phase.
+local function settle(answer, item, use)
+  local rounded = is_narrow(item, use) and not use.forward
+  if not rounded or answer.output then return end
+  answer.output, answer.compute = use.dtype, answer.compute or "f32"
+end
+
+-- The ranks that compute together what is handed on in pieces; nil: there are none.  What
+-- is cut along the sequence, too, is not.
+local function sharers(maker)
+  local mesh = maker.settings.mesh
+  return mesh and mesh.size.context == 1 and mesh.size.tensor > 1 and mesh.comm.tensor or nil
+end
+
+-- The policy, whose answers are noted, and then those of the whole; nil where there is none.
+local function noted(precision, names, answers)
+  if not precision then return nil end
+  local probing = watched(precision, names, function(node, key)
     answers[key] = {}
     copy_answer(node, answers[key])
-  end))
-  local of = uses(stage_of(plan))
-  plan:free()
+  end)
+  local planning = watched(precision, names, function(node, key)
+    copy_answer(answers[key] or {}, node)
+  end)
+  return probing, planning
+end
+
+-- A checkpoint policy, which is shown the names that it knows.
+local function unnamed(checkpoint, names)
+  return checkpoint and function(all)
+    for _, value in ipairs(all) do
+      local own = names[value.name]
+      if own then value.name = own.name end
+    end
+    return checkpoint(all)
+  end
+end
+
+local function note_narrow(maker, list, answers, of)
   for _, item in ipairs(list) do
     local use = of[item.key] or {}
     if is_narrow(item, use) then maker.dtypes[item.id] = use.dtype end
+    maker.unrounded[item.id] = use.forward
+    if answers[item.key] then settle(answers[item.key], item, use) end
   end
-  maker.options = with(maker.options, "precision", watched(precision, names, function(node, key)
-    copy_answer(answers[key] or {}, node)
-  end))
+end
+
+--- Look up what is handed on in narrow dtypes and in pieces: `maker.dtypes` and
+--- `maker.pieces` have these by id, and its options the policy whose answers are those of the
+--- whole.
+---@param maker mrt.PipelineMaker
+---@param layouts table[]  of this stage's parts
+---@param keepers mrt.PipelineKeeper[]  of these: they know what may be held
+---@return fun() done  to be called when the parts have been planned
+---@return table<string, {name: string?}> names  of values in these plans: what they were
+function narrow.look(maker, layouts, keepers)
+  maker.dtypes, maker.unrounded, maker.pieces = {}, {}, {}
+  maker.sharers = sharers(maker)
+  local precision, answers = maker.options.precision, {}
+  if not precision and not maker.sharers then return function() end, {} end
+  local list = handed_on(maker, layouts, keepers)
+  local names = name_all(list)
+  local probing, planning = noted(precision, names, answers)
+  local plan = probe(maker, probing)
+  if precision then
+    note_narrow(maker, list, answers, uses(stage_of(plan, "precision")))
+    maker.options = with(with(maker.options, "handed_on", true), "precision", planning)
+  end
+  maker.options = with(maker.options, "checkpoint", unnamed(maker.options.checkpoint, names))
+  local outers = maker.sharers and cuts(stage_of(plan, "partition")) or {}
+  for _, item in ipairs(list) do maker.pieces[item.id] = outers[item.key] end
+  plan:free()
+  local were = {} -- without the tensors, which are the trace's
+  for key, old in pairs(names) do were[key] = { name = old.name } end
   return function()
     for _, old in pairs(names) do old.x:set_name(old.name or "") end
-  end
+  end, were
 end
 
 return narrow

@@ -34,14 +34,15 @@ local pipeline = {}
 ---@field replicas mrt.Communicator?
 ---@field stage integer?         ditto: this rank's, from 1
 ---@field orders table<integer, mrt.PipelineOrder>  by micro-batches
+---@field agreed table<string, boolean>  what stages have found that all have (run.describe)
 local Settings = {}
 Settings.__index = Settings
 
 local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
 
 -- What changes a plan as a whole does not know of several yet.
-local apart = { "memory", "process", "swap", "gradient_noise", "delayed", "compress" }
-local words = { process = "memory", delayed = "precision: delayed scaling" }
+local apart = { "gradient_noise", "delayed", "compress" }
+local words = { delayed = "precision: delayed scaling" }
 
 local function check_beside(own, given)
   for _, name in ipairs(apart) do
@@ -87,7 +88,7 @@ function pipeline.read(given, own)
   check_beside(own, o)
   return setmetatable({ schedule = plan, again = o.recompute, comm = o.comm,
     replicas = o.replicas, stages = o.stages, mesh = o.mesh, begins = read_begins(o.begins),
-    orders = {},
+    orders = {}, agreed = {},
     v = o.chunks or (plan == schedule.interleaved and 2 or 1) }, Settings)
 end
 

@@ -8,6 +8,7 @@
 
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
+local keep = require "mrt.pipeline.keep"
 local phases = require "mrt.pipeline.phases"
 
 local op = core.op
@@ -22,6 +23,11 @@ local op = core.op
 ---@field options table          as the planner reads them
 ---@field space userdata
 ---@field dtypes table<integer, mrt.DType>  by id: what values are stored in, if not as traced
+---@field pieces table<integer, integer>  by id, of what ranks have pieces of: how many
+---  elements lie before them, as [:, rank, :] is one of [outer, ranks, inner]
+---@field sharers mrt.Communicator?  these ranks
+---@field unrounded table<integer, boolean>  by id: operators of the forward pass read it as it
+---  is before it is stored so
 local Maker = {}
 Maker.__index = Maker
 
@@ -74,8 +80,8 @@ end
 
 -- B alone, or B and W: what they need, from what they are to make.  The first part, which
 -- hands no gradient on, has no W.
-function Maker:backward_needs(part, adds)
-  local graph, again = self.graph, self.settings.again
+function Maker:backward_needs(part, adds, again)
+  local graph = self.graph
   local dx = graph.dys[part - 1]
   if not self.order.split or not dx then
     return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
@@ -92,13 +98,27 @@ function Maker:forward_makes(part, saved)
   return name_all(saved, "s", names, out), names
 end
 
+local function yes() return true end
+local function no() return false end
+
+--- Who knows what a part may hold.
+---@param part integer
+---@return mrt.PipelineKeeper
+function Maker:keeper(part)
+  local b, w = self:backward_needs(part, self:adds(part, true), no)
+  return keep.of(part, self.graph.ends[part - 1], joined(b.nodes, w and w.nodes or {}),
+    function(node) return self:stored(node.x):nbytes(), self.unrounded[node.id] end)
+end
+
 --- What the phases of a part read, make and add up: {name, tensor}s.
 ---@param part integer
+---@param choice? mrt.PipelineChoice  what runs again; nil: all
 ---@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W
-function Maker:layout(part)
+function Maker:layout(part, choice)
   local before, dx = self.graph.ends[part - 1], self.graph.dys[part - 1]
   local adds, back = self:adds(part, true), dx and { { "dx", dx } } or {}
-  local b, w = self:backward_needs(part, adds)
+  local b, w = self:backward_needs(part, adds,
+    choice and function(node) return choice.again[node.expression] end or yes)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
   local layout = {
     F = { reads = before and { { "in", before.x } } or {}, makes = out,
@@ -119,30 +139,70 @@ end
 ---@param x mrt.Tensor
 ---@return mrt.Tensor
 function Maker:stored(x)
-  local dtype = self.dtypes[core.id(x)]
-  return dtype and op.cast(x, dtype) or x
+  local id, comm = core.id(x), self.sharers
+  local dtype, outer = self.dtypes[id], self.pieces[id]
+  if dtype then x = op.cast(x, dtype) end
+  if not outer then return x end
+  local piece = op.own_piece(x, { outer = outer, rank = comm.rank, size = comm.size,
+    comm = comm.number })
+  return op.reshape(piece, { piece:numel() })
 end
 
-local function plan_phase(self, layout)
-  local traced = self.state.sections[1].traced
-  core.trace_section(0)
-  local phase, outputs = { reads = {}, makes = {}, bytes = {} }, {}
-  for i, r in ipairs(layout.reads) do
-    phase.reads[i] = r[1]
-    core.trace_replace(r[2], core.trace_input(self:stored(r[2])))
-  end
+-- A value of which this is what `stored` says.
+function Maker:whole(x, stored)
+  local outer, comm = self.pieces[core.id(x)], self.sharers
+  if not outer then return stored end
+  local all = op.allgather(stored, { comm = comm.number, lazy = true })
+  all = op.reshape(all, { comm.size, outer, all:numel() // (comm.size * outer) })
+  return op.reshape(op.permute(all, { 2, 1, 3 }), x:get_shape())
+end
+
+-- A phase without its plan: what it reads and makes, by name, and the bytes of that.
+function Maker:sketch_phase(layout)
+  local phase = { reads = {}, makes = {}, bytes = {} }
+  for i, r in ipairs(layout.reads) do phase.reads[i] = r[1] end
   for i, r in ipairs(layout.makes) do
-    phase.makes[i], outputs[i] = r[1], self:stored(r[2])
-    phase.bytes[r[1]] = hold.allocated(outputs[i])
+    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2]))
   end
+  return phase
+end
+
+--- The phases of a part without their plans: all that is known of what is held.
+---@param part integer
+---@param layouts table  of Maker:layout
+---@return mrt.PipelinePart
+function Maker:sketch(part, layouts)
+  local made = { part = part }
+  for _, kind in ipairs { "F", "B", "W" } do
+    made[kind] = layouts[kind] and self:sketch_phase(layouts[kind])
+  end
+  hold.count(made, self.graph.q)
+  return made
+end
+
+--- Plan a phase.
+---
+--- Raises: a budget among the options that is too little.
+---@param layout table         of the phase
+---@param options? table       instead of the maker's own
+---@return userdata plan
+function Maker:plan_phase(layout, options)
+  local traced, outputs, given = self.state.sections[1].traced, {}, {}
+  core.trace_section(0)
+  for i, r in ipairs(layout.reads) do given[i] = core.trace_input(self:stored(r[2])) end
+  for i, r in ipairs(layout.reads) do -- the table keeps what is read instead
+    given[i] = self:whole(r[2], given[i])
+    core.trace_replace(r[2], given[i])
+  end
+  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2]) end
   for _, add in ipairs(layout.adds) do
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })
   end
-  phase.plan = core.trace_plan(#traced.inputs + #traced.runtime + #layout.reads, outputs,
-    self.options, self.space, self.state.batches[1])
+  local ok, plan = pcall(core.trace_plan, #traced.inputs + #traced.runtime + #layout.reads,
+    outputs, options or self.options, self.space, self.state.batches[1])
   for _, r in ipairs(layout.reads) do core.trace_replace(r[2]) end
-  return phase
+  return ok and plan or error(plan, 0)
 end
 
 --- Plan the phases of a part.
@@ -150,11 +210,10 @@ end
 ---@param layouts table  of Maker:layout
 ---@return mrt.PipelinePart
 function Maker:plan(part, layouts)
-  local made = { part = part }
+  local made = self:sketch(part, layouts)
   for _, kind in ipairs { "F", "B", "W" } do
-    made[kind] = layouts[kind] and plan_phase(self, layouts[kind])
+    if made[kind] then made[kind].plan = self:plan_phase(layouts[kind]) end
   end
-  hold.count(made, self.graph.q)
   return made
 end
 

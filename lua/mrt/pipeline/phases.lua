@@ -6,12 +6,13 @@
 --- each of them has a summand.
 ---
 --- What B reads of F is saved, but for views, of which the base is: B makes them again, as
---- it does what depends on no parameter, or is a view or a cast of one.  What W reads of B
---- is handed on likewise.
+--- it does what depends on no parameter, and what is chosen to be computed again (keep.lua).
+--- What W reads of B is handed on likewise.
 ---
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local keep = require "mrt.pipeline.keep"
 
 local op = core.op
 
@@ -135,18 +136,9 @@ end
 
 -- ---- what a phase reads of those before ---------------------------------------
 
--- What stands for a forward value: the base of a view.  nil: made again, of parameters.
-local function base(node)
-  while node.view or node.op == "cast" do
-    if #node.reads == 0 then return nil end
-    if not node.view or #node.reads > 1 or #node.params > 0 then return node end
-    node = node.reads[1]
-  end
-  return node
-end
-
 ---@class mrt.PipelineNeeds
----@field saved mrt.Tensor[]  forward values, in the order of the program
+---@field nodes mrt.PipelineNode[]  forward values that are saved, in the order of the program
+---@field saved mrt.Tensor[]  the same
 ---@field input boolean       what came in
 ---@field dy boolean          the gradient that came in
 ---@field passed mrt.Tensor[]  of the phase before, W's of B
@@ -162,20 +154,14 @@ Walk.__index = Walk
 
 -- A forward value is saved, or is what came in, or is made again.
 function Walk:forward(node)
-  local came = self.graph.ends[self.part - 1]
-  if node == came then
+  if node == self.graph.ends[self.part - 1] then
     self.needs.input = true
   elseif node.part ~= self.part then
     wrong_part(self.graph, node, self.part)
-  elseif self.again then
+  elseif keep.shown(node) ~= node or self.again(node) then
     return true
   else
-    local from = base(node)
-    if from == came and came then
-      self.needs.input = true
-    elseif from then
-      self.saved[from.id] = from
-    end
+    self.saved[node.id] = node
   end
   return false
 end
@@ -212,8 +198,8 @@ end
 ---@param graph mrt.PipelineGraph
 ---@param part integer
 ---@param roots mrt.Tensor[]
----@param o {again: boolean?, before: table?}  again: forward values are computed once more;
----  before: ids of what B has made
+---@param o {again: fun(node: mrt.PipelineNode): boolean, before: table?}  whether a forward
+---  value is computed once more; before: ids of what B has made
 ---@return mrt.PipelineNeeds
 ---@return table made  ids of what is made on the way
 function phases.needs(graph, part, roots, o)
@@ -232,6 +218,7 @@ function phases.needs(graph, part, roots, o)
       end
     end
   end
+  walk.needs.nodes = in_order(walk.saved)
   walk.needs.saved, walk.needs.passed = in_order(walk.saved, "x"), in_order(walk.passed)
   return walk.needs, walk.made
 end

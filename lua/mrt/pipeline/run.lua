@@ -111,7 +111,7 @@ local function agree(entry)
   for _, o in ipairs(entry.owned) do
     if o.parameter and #o.stages > 1 then run.equal(settings, o.variable, o.stages) end
   end
-  entry.agreed = true
+  settings.agreed[entry.said] = true
 end
 
 --- Of the stages that have a variable the lowest gives it to the others.
@@ -156,7 +156,8 @@ function run.collect(settings, only)
 end
 
 local function all(entry, inputs, number)
-  if not entry.agreed then agree(entry) end
+  -- a step that is planned anew, for another budget, may be so on some stages only
+  if not entry.settings.agreed[entry.said] then agree(entry) end
   accumulate.start(entry)
   if entry.first then entry.first:run_part({}, 0, 0, number) end
   hold.walk(entry.settings.stage, entry.stages, entry.events, backend(entry, inputs, number))

@@ -10,6 +10,7 @@
 local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
 local describe = require "mrt.pipeline.describe"
+local fit = require "mrt.pipeline.fit"
 local hold = require "mrt.pipeline.hold"
 local narrow = require "mrt.pipeline.narrow"
 local Maker = require "mrt.pipeline.parts"
@@ -61,6 +62,22 @@ local function sums_of(state, settings)
       stages = settings:stages_of(parts), into = places_of(settings, job, parts) }
   end
   return list
+end
+
+-- Options under which no sum is swapped that several parts or stages add up: it is sent, or
+-- read, outside of plans.
+local function staying(options, sums)
+  local swap, stays = options.swap, {}
+  if not swap then return options end
+  for _, sum in ipairs(sums) do
+    local parts = 0
+    for _ in pairs(sum.into) do parts = parts + 1 end
+    for _, x in pairs((not sum.gradient or #sum.stages > 1 or parts > 1) and sum.into or {}) do
+      stays[core.id(x)] = true
+    end
+    if next(sum.into) == nil then stays[core.id(sum.job.into)] = true end
+  end
+  return with(options, "swap", function(v) return not stays[v.id] and swap(v) end)
 end
 
 -- ---- what runs once --------------------------------------------------------------
@@ -147,37 +164,6 @@ local function check_alike(state, m)
   if not state.sections[1].pipeline then refuse "the function takes no gradient (mrt.grad)" end
 end
 
-local function plan_all(self, state, trace)
-  local settings, m = self.options.pipeline, state.count
-  local entry, final, rows = accumulate.begin(self, state)
-  if #rows[1] > 0 then
-    refuse "a result has a row for each row of the batch; numbers of the whole batch wanted"
-  end
-  local plain = with(self.options, "pipeline", nil)
-  local wanted = accumulate.plan_final(self, state, entry, final, plain)
-  trace.stages:check_final(wanted)
-  local order = settings:order(m)
-  local maker = setmetatable({ state = state, settings = settings, order = order,
-    graph = state.sections[1].pipeline.graph, sums = sums_of(state, settings), wanted = wanted,
-    options = plain, space = self.space }, Maker)
-  entry.settings, entry.order, entry.stages = settings, order, {}
-  entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
-  entry.said = run.describe(order, maker.graph)
-  local layouts = {}
-  for part = settings.stage, maker.graph.q, settings.p do layouts[part] = maker:layout(part) end
-  local done = narrow.look(maker, layouts)
-  for part, layout in pairs(layouts) do entry.stages[part] = maker:plan(part, layout) end
-  done()
-  plan_shared(maker, entry)
-  accumulate.plan_first(self, state, entry, plain)
-  entry.events = program.of(order, settings.stage)
-  entry.first_rows = first_rows(entry.events, entry.size)
-  entry.came, entry.sizes = arrivals(maker, entry.stages)
-  entry.held = hold.bytes(settings.stage, entry.stages, entry.events, entry.came,
-    largest_behind(entry))
-  return entry
-end
-
 -- Add the plans of phases and how often they run in a step.
 local function add_phases(entry, list, runs)
   for part = entry.settings.stage, entry.order.p * entry.order.v, entry.order.p do
@@ -203,6 +189,97 @@ local function list_plans(entry, state)
   return list, runs
 end
 
+-- What runs once: within a budget if its bytes are more alone, or in as few as may be where
+-- that is too little, which the whole is refused for.
+local function plan_final(self, state, entry, final, plain)
+  local memory = self.options.memory
+  local wanted = accumulate.plan_final(self, state, entry, final, plain)
+  local info = entry.core:info()
+  if not memory or info.peak + math.floor(entry.core:device().overhead) <= memory then
+    return wanted
+  end
+  local whole = entry.core
+  for _ = 1, 2 do
+    local within = with(with(plain, "memory", memory), "no_swap", true)
+    local ok, err = pcall(accumulate.plan_final, self, state, entry, final, within)
+    if ok then return err end
+    if type(err) ~= "table" or err.code ~= "budget" then error(err, 0) end
+    memory = err.needed
+    if not memory then break end
+  end
+  entry.core = whole
+  return wanted
+end
+
+local function maker_of(self, state, plain, wanted, sums)
+  local settings = self.options.pipeline
+  return setmetatable({ state = state, settings = settings, order = settings:order(state.count),
+    graph = state.sections[1].pipeline.graph, sums = sums, wanted = wanted,
+    options = plain, space = self.space, dtypes = {}, unrounded = {}, pieces = {} }, Maker)
+end
+
+-- The parts of this stage: who knows what each may hold.
+local function keepers_of(maker)
+  local settings, keepers = maker.settings, {}
+  for part = settings.stage, maker.graph.q, settings.p do keepers[part] = maker:keeper(part) end
+  return keepers
+end
+
+-- All held, unless nothing shall be.
+local function layouts_of(maker, keepers)
+  local layouts = {}
+  for part, keeper in pairs(keepers) do
+    layouts[part] = maker:layout(part, not maker.settings.again and keeper:first() or nil)
+  end
+  return layouts
+end
+
+-- Plans of all that the stage does, with `layouts` held; what else is known of it.
+local function plan_stage(self, state, entry, maker, layouts)
+  for part, layout in pairs(layouts) do entry.stages[part] = maker:plan(part, layout) end
+  plan_shared(maker, entry)
+  accumulate.plan_first(self, state, entry, maker.options)
+  entry.events = program.of(maker.order, maker.settings.stage)
+  entry.first_rows = first_rows(entry.events, entry.size)
+  entry.came, entry.sizes = arrivals(maker, entry.stages)
+  entry.behind = largest_behind(entry)
+  entry.held = hold.bytes(maker.settings.stage, entry.stages, entry.events, entry.came,
+    entry.behind)
+  entry.parts, entry.plans, entry.runs = {}, list_plans(entry, state)
+end
+
+-- Within the budget, if there is one.
+local function fit_stage(self, state, entry, maker, keepers)
+  local memory = self.options.memory
+  if not memory then return end
+  local function list(of) return list_plans(of, state) end
+  fit(maker, entry, { keepers = keepers, memory = memory, list = list })
+  entry.plans, entry.runs = list(entry)
+end
+
+local function plan_all(self, state, trace)
+  local settings = self.options.pipeline
+  local entry, final, rows = accumulate.begin(self, state)
+  if #rows[1] > 0 then
+    refuse "a result has a row for each row of the batch; numbers of the whole batch wanted"
+  end
+  local sums = sums_of(state, settings)
+  local plain = staying(with(with(self.options, "pipeline", nil), "memory", nil), sums)
+  local wanted = plan_final(self, state, entry, final, plain)
+  trace.stages:check_final(wanted)
+  local maker = maker_of(self, state, plain, wanted, sums)
+  entry.settings, entry.order, entry.stages = settings, maker.order, {}
+  entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
+  entry.said = run.describe(maker.order, maker.graph)
+  local keepers = keepers_of(maker)
+  local done, names = narrow.look(maker, layouts_of(maker, keepers), keepers)
+  entry.names = names
+  plan_stage(self, state, entry, maker, layouts_of(maker, keepers))
+  fit_stage(self, state, entry, maker, keepers)
+  done()
+  return entry
+end
+
 --- Inside a trace: trace the function over a micro-batch and over the batch, and plan what
 --- this stage does of it.
 ---@param self mrt.Compiled
@@ -216,7 +293,6 @@ function step.trace(self, trace, once, m, tensors)
   local start = os.clock()
   check_alike(state, m)
   local entry = plan_all(self, state, trace)
-  entry.parts, entry.plans, entry.runs = {}, list_plans(entry, state)
   entry.planning_us = (os.clock() - start) * 1e6
   entry.run, entry.describe = run.of(entry), describe
   return entry

@@ -40,11 +40,6 @@ local function plan_of(c, o)
   return o.step:with(given):plan(table.unpack(args, 1, args.n))
 end
 
--- What the estimate is to be multiplied with, for those of a kind: as a plan has shown.  To
--- begin with, as those of GPT-3 175B in 8 stages did, which keep far more of a micro-batch
--- than the formula has.
-local first <const> = { ["none in stages"] = 4.2 }
-
 local function kind_of(c)
   return c.recompute .. (c.mesh.pipeline > 1 and " in stages" or "")
 end
@@ -64,7 +59,7 @@ end
 ---@return mrt.cluster.Candidate?
 ---@return string[] said
 function exact.first(found, o)
-  local said, off = {}, setmetatable({}, { __index = first })
+  local said, off = {}, {} -- by kind: what estimates are to be multiplied with, as plans have shown
   for _, c in ipairs(found.candidates) do
     if #said == MOST or os.clock() > SECONDS then break end
     if c.over <= 0 and c.memory.peak * (off[kind_of(c)] or 1) <= o.memory then
