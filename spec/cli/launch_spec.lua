@@ -44,8 +44,9 @@ describe("mrt launch", function()
       return ("MRT_HOST=h%d '%s' launch -n 2 --nodes 2 --node %d %s"):format(k, program.path, k,
         path)
     end
+    local port = require "mrt.core".free_port()
     local code, out = program.shell(("exec 2>&1; export MRT_RUN=spec MASTER_ADDR=127.0.0.1 "
-      .. "MASTER_PORT=%d; %s & %s && wait $!"):format(require "mrt.core".free_port(), node(0), node(1)))
+      .. "MASTER_PORT=%d; %s & %s && wait $!"):format(port, node(0), node(1)))
     assert.equal(0, code, out)
     assert.same({ "[0] 0 0 6 sockets", "[1] 1 1 6 sockets", "[2] 2 0 6 sockets",
       "[3] 3 1 6 sockets" }, sorted((out:gsub("[^\n]*mrt: ranks on several[^\n]*\n", ""))))

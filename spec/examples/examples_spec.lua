@@ -460,8 +460,8 @@ describe("examples/experts.lua", function()
       end
       return list
     end
-    local between, planned, moved = numbers "bytes between steps, a rank", numbers "all give: planned",
-      numbers "          moved"
+    local between = numbers "bytes between steps, a rank"
+    local planned, moved = numbers "all give: planned", numbers "          moved"
     assert(between[2] < between[1] and between[3] < between[2], out)
     assert.equal(planned[2], moved[2])
   end)

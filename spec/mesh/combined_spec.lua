@@ -104,7 +104,7 @@ local code = [[
     :format(seed, kind, optimizer, taken, plan.peak))
   words = comm:allreduce(words, { op = "mean" })
   -- what stages have in pieces is not put together
-  local apart = staged and n > 1 and (shard > 1 or stage)
+  local apart = staged and n > 1 and (size "shard" > 1 or stage)
   if staged and not apart then mrt.pipeline.collect(step) end
   for _, p in ipairs(apart and {} or params) do
     words[#words + 1] = p:to "f64":abs():sum():item()
