@@ -381,7 +381,7 @@ struct mrt_plan_options {
                   inputs, the second dimension; 0: none do */
   int experts; /* 1 + the communicator of ranks that have experts' matrices in
                   pieces, and rows of their own; 0: none do */
-  double capacity;  /* of these: room for so many times an even share of what a
+  double capacity; /* of these: room for so many times an even share of what a
                        rank gives each; the rows beyond are dropped; 0: for all */
   bool no_ring; /* these gather keys and values, rather than pass them round */
   bool no_sequence; /* sums over ranks that share weights are taken whole, not
