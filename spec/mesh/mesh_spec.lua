@@ -38,6 +38,8 @@ describe("a mesh", function()
     refused({ tensor = 1 << 30, data = 4 }, "too many ranks")
     refused({ tensor = 2, sequence = 1 }, "sequence: a boolean wanted")
     refused({ context = 2, ring = 1 }, "ring: a boolean wanted")
+    refused({ expert = 2, capacity = 0 }, "capacity = 0, how many times an even share")
+    refused({ expert = 2, capacity = "2" }, "capacity: a number wanted")
   end)
 
   it("refuses other ranks than it has", function()
@@ -129,6 +131,18 @@ describe("a mesh", function()
       return tostring(select(2, pcall(step, x, x)))
     ]]
     assert.matches("cut answers for '[%w.]+' f32%S+ are not those of rank 0", ranks.run(2, code)[2])
+  end)
+
+  it("ends where ranks that compute together are given other rows", function()
+    for _, name in ipairs { "tensor", "context" } do
+      local told = ranks.alike(2, head .. ([[
+        local step = compiled { %s = 2 }
+        local other = mrt.eval(x + comm.rank * mrt.arange(8):eq(3):to "i64") -- a token apart
+        local ok, problem = pcall(step, x, other)
+        return tostring(ok) .. " " .. tostring(problem.message)]]):format(name))
+      assert.matches("^false .*input 2 i64%[4,8%] is not the same on ranks that differ in " .. name,
+        told)
+    end
   end)
 
   it("reads weights whole from outside, and takes what is assigned", function()

@@ -195,6 +195,8 @@ function Compiled:__call(...)
   if self.asks then elastic.ask(self, replan_last) end
   if compile.planning and not self.passed_by then compile.planning(self:plan(...), self, ...) end
   local entry, inputs = find(self, nil, ...)
+  if not entry.compared and self.options.mesh then self.options.mesh:compare(inputs) end
+  entry.compared = true
   for _, t in ipairs(self.before_step) do t:before_step() end
   for _, fn in ipairs(entry.runtime) do inputs[#inputs + 1] = fn() end
   if self.options.accumulate or entry.group.past > 0 then

@@ -12,6 +12,8 @@ local communicator = require "mrt.communicator"
 local core = require "mrt.core"
 local options = require "mrt.util.options"
 
+local op = core.op
+
 local mesh = {}
 
 ---@class mrt.MeshOptions
@@ -161,6 +163,36 @@ function Mesh:undivided(inputs)
   end
   return #list > 0 and ("context = %d does not divide the second dimension of %s: whole on "
     .. "every rank, and what is of it alone"):format(n, table.concat(list, ", ")) or nil
+end
+
+-- Two sums by which an input is known, the second by where its elements stand, and how
+-- large they may be that are added up.
+local function marks_of(x)
+  local wide = op.reshape(op.cast(x, "f64"), { x:numel() })
+  local place = op.add(op.remainder(op.arange { start = 0, stop = x:numel(), step = 1,
+    dtype = "f64" }, 8191), 1)
+  return op.sum(wide), op.sum(op.mul(wide, place)), op.sum(op.mul(op.abs(wide), place))
+end
+
+--- Raise where ranks that are to have the same inputs have not: they would compute parts of
+--- different batches, and nobody would see.  All ranks call it, with the inputs of a step
+--- that they are about to make for the first time.
+---@param inputs mrt.Tensor[]
+function Mesh:compare(inputs)
+  for _, name in ipairs { "tensor", "context" } do
+    local comm = self.comm[name]
+    for i, x in ipairs(comm and comm.transport ~= "self" and inputs or {}) do
+      local sum, placed, size = marks_of(x)
+      local mine = op.cat({ op.reshape(sum, { 1 }), op.reshape(placed, { 1 }) }, 1)
+      local o = { comm = comm.number, op = "max" }
+      local far = op.sub(op.allreduce(mine, o), op.neg(op.allreduce(op.neg(mine), o)))
+      if op.amax(far):item() > 1e-9 * size:item() then
+        core.fail("rank", "mesh", ("input %d %s is not the same on ranks that differ in %s "
+          .. "alone, which compute each batch together: give them the same rows")
+          :format(i, x:type(), name))
+      end
+    end
+  end
 end
 
 --- The policy by which ranks with rows of their own share, of this mesh; nil: there are
