@@ -53,6 +53,28 @@ describe("Cluster:find", function()
     assert.is_true(none.rivals[1].over > 0)
   end)
 
+  it("puts moments into the host's memory where nothing fits without", function()
+    local least, reserved = math.huge, require "mrt.cluster.find.memory".reserved
+    for _, c in ipairs(found.candidates) do least = math.min(least, c.memory.peak) end
+    local tight = cluster:find { model = small, batch = 64, memory = reserved + least * 0.9 }
+    local best = tight.best
+    assert.equal("state", best.offload)
+    assert.is_true(best.memory.peak <= least * 0.9 and best.memory.host <= cluster.swap.memory)
+    local text = policy_file.text(best, "dgx-a100:16")
+    assert.is_function(assert(script.load(files.temporary(text))).swap)
+    local job = { model = small, mesh = best.mesh, rows = best.rows, micros = best.micros,
+      chunks = best.chunks, zero = best.zero, recompute = best.recompute }
+    local without = cluster:step(job)
+    job.offload = "state"
+    local with, told = cluster:step(job)
+    assert.is_true(with >= without)
+    local moved = 8 * told.stages[best.memory.stage].parameters
+      / (best.zero > 0 and best.mesh.data * best.mesh.context or 1)
+    assert.is_true(told.update >= moved / cluster.swap.bandwidth * 0.999)
+    local box = mrt.cluster "box-4090:16"
+    assert.matches("no figure for 'swap' of box%-4090", message_of(box.step, box, job))
+  end)
+
   it("writes each candidate as a policy that mrt.compile takes", function()
     local seen = {}
     for _, c in ipairs(found.candidates) do

@@ -134,6 +134,17 @@ end
 local axes <const> = { "tensor", "pipeline", "context", "data", tensor = true, pipeline = true,
   context = true, data = true }
 
+local function offload_of(self, given)
+  if given == nil then return nil end
+  if given ~= "state" then
+    core.fail("value", "cluster", ("offload: \"state\" wanted, got %s"):format(tostring(given)))
+  elseif not self.swap then
+    core.fail("value", "cluster", ("no figure for 'swap' of %s: what goes to the host")
+      :format(self.name))
+  end
+  return given
+end
+
 local function size(value, what, default)
   if value == nil then value = default end
   if math.type(value) ~= "integer" or value < 1 then
@@ -213,13 +224,15 @@ function Cluster:step(job)
   return require "mrt.cluster.step".predict { cluster = self, model = model_of(job.model),
     mesh = mesh, rows = size(job.rows, "rows", 1), micros = size(job.micros, "micros", 1),
     chunks = size(job.chunks, "chunks", 1), zero = job.zero or 0, order = job.order,
+    offload = offload_of(self, job.offload),
     recompute = job.recompute or "none", recomputed = job.recomputed, bound = job.bound,
     software = software_of(job.software) }
 end
 
 --- Search for the mesh on which a decoder trains quickest: sizes of tensor, context, pipeline
---- and data, micro-batches, ZeRO's stage, chunks, recomputation, precision.  Nothing that was
---- tried is quicker by this model; memory is estimated.
+--- and data, micro-batches, ZeRO's stage, chunks, recomputation, precision, and where else
+--- nothing fits, moments in the host's memory.  Nothing that was tried is quicker by this model;
+--- memory is estimated.
 ---
 ---     mrt.cluster "dgx-a100:64":find { batch = 64,
 ---       model = { layers = 8, hidden = 1024, heads = 16, vocab = 51200, seq = 1024 } }.best.mesh

@@ -1,7 +1,8 @@
 --- machines.lua -- clusters that need not be here
 ---
 --- Figures of devices and networks are the vendors' published ones, dense: data sheets and
---- whitepapers of NVIDIA V100, DGX-2H, A100, H100, H200, DGX B200, GB200 and GB300 NVL72;
+--- whitepapers of NVIDIA V100, DGX-2H, A100, H100, H200, DGX B200, GB200 and GB300 NVL72
+--- (two GPUs share NVLink-C2C's 450 GB/s a direction to one host processor);
 --- Google Cloud's pages of TPU v4 (Jouppi et al., ISCA 2023), v5e and v5p.  What kernels and
 --- links reach of them, and what hosts take, is fitted, a set for each kind of device
 --- (README.md says to what).  Links: to NCCL's collectives as stas00/ml-engineering
@@ -117,6 +118,12 @@ end
 local host = { forward = 49e-6, backward = 28.5e-6, collective = 12e-6, jitter = 33e-6,
   checkpoint = 300e-6, step = 5.8e-3 }
 
+-- The host's memory, for each device, and bytes a second from and to it, both at once: what
+-- is swapped.  PCIe gives 0.8 of its rate (taken, not fitted).
+local function swap(rate, terabytes, among)
+  return { bandwidth = rate * GB * 0.8, memory = terabytes * 1e12 / among }
+end
+
 local function cluster(name, about, d, levels, more)
   return with({ name = name, about = about, device = devices[d], host = host, levels = levels,
     overlap = 0.06 }, more or {})
@@ -124,27 +131,29 @@ end
 
 local list = {
   cluster("dgx-2h", "16 V100 a node on NVSwitch, 8 cards of 100 Gbit", "v100",
-    { nvlink[2], cards("InfiniBand EDR", 50) }),
+    { nvlink[2], cards("InfiniBand EDR", 50) }, { swap = swap(15.75, 1.5, 16) }),
   cluster("dgx-a100", "8 A100 80 GB a node, a card of 200 Gbit for each", "a100",
-    { nvlink[3], cards("InfiniBand HDR", 200) }),
+    { nvlink[3], cards("InfiniBand HDR", 200) }, { swap = swap(31.5, 2, 8) }),
   cluster("dgx-a100-40", "8 A100 40 GB a node, a card of 200 Gbit for each", "a100_40",
-    { nvlink[3], cards("InfiniBand HDR", 200) }),
+    { nvlink[3], cards("InfiniBand HDR", 200) }, { swap = swap(31.5, 1, 8) }),
   cluster("a100-800g", "8 A100 80 GB a node, 800 Gbit a node", "a100",
     { nvlink[3], cards("InfiniBand HDR, four a node", 100) }),
   cluster("jean-zay", "8 A100 80 GB a node, four Omni-Path cards of 100 Gbit", "a100_jean_zay",
     { nvlink[3], cards("Omni-Path", 50) }),
   cluster("dgx-h100", "8 H100 80 GB a node, a card of 400 Gbit for each", "h100",
-    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),
+    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35, swap = swap(63, 2, 8) }),
   cluster("dgx-h100-500w", "the same, held to 500 W, memory of 2.4 TB/s", "h100_500w",
     { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),
   cluster("dgx-h200", "8 H200 a node, a card of 400 Gbit for each", "h200",
-    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35 }),
+    { nvlink[4], cards("InfiniBand NDR", 400) }, { overlap = 0.35, swap = swap(63, 2, 8) }),
   cluster("dgx-b200", "8 B200 a node, a card of 400 Gbit for each", "b200",
-    { nvlink[5], cards("InfiniBand NDR", 400) }),
+    { nvlink[5], cards("InfiniBand NDR", 400) }, { swap = swap(63, 2, 8) }),
   cluster("gb200-nvl72", "72 GB200 on one NVSwitch, a card of 400 Gbit for each", "gb200",
-    { with(nvlink[5], { size = 72 }), cards("InfiniBand NDR", 400) }),
+    { with(nvlink[5], { size = 72 }), cards("InfiniBand NDR", 400) },
+    { swap = swap(225, 17, 72) }),
   cluster("gb300-nvl72", "72 GB300 on one NVSwitch, a card of 800 Gbit for each", "gb300",
-    { with(nvlink[5], { size = 72 }), cards("InfiniBand XDR", 800) }),
+    { with(nvlink[5], { size = 72 }), cards("InfiniBand XDR", 800) },
+    { swap = swap(225, 17, 72) }),
   cluster("tpu-v4", "TPU v4: tori of 16 x 16 x 16", "tpu_v4",
     { torus({ 16, 16, 16 }, 150 * GB), cards("data-centre network", 25) }),
   cluster("tpu-v5e", "TPU v5e: tori of 16 x 16", "tpu_v5e",

@@ -13,7 +13,8 @@
 ---     }
 ---
 --- Bandwidths are bytes a second that a device gives to others, in one direction; a step of
---- a collective takes `latency`, its launch `start` seconds; `ramp` is what medium sizes lose,
+--- a collective takes `latency`, its launch `start` seconds; `swap = { bandwidth, memory }` is the
+--- host's memory for each device; `ramp` is what medium sizes lose,
 --- seconds for each square root of a byte.  `axes` make a level a torus.
 ---
 --- SPDX-License-Identifier: MIT
@@ -91,6 +92,14 @@ local function check_switch(name, level, where)
   positive(name, switch, "latency", where .. "switch.")
 end
 
+-- What is swapped to; machines need not have it.
+local function check_swap(name, given)
+  if given.swap == nil then return end
+  local swap = table_of(name, given, "swap", "")
+  positive(name, swap, "bandwidth", "swap.")
+  positive(name, swap, "memory", "swap.")
+end
+
 local function check_level(name, levels, i, below)
   local level, where = levels[i], ("levels[%d]."):format(i)
   if type(level) ~= "table" then fail(name, "'levels[%d]': a table wanted", i) end
@@ -118,6 +127,7 @@ end
 function read.table(given, find)
   local name = type(given.name) == "string" and given.name or "a cluster"
   check_device(name, table_of(name, given, "device", ""))
+  check_swap(name, given)
   local levels = table_of(name, given, "levels", "")
   if #levels == 0 then fail(name, "no figure for 'levels': one level of links or more") end
   local below = 1
@@ -129,7 +139,7 @@ function read.table(given, find)
   if not like then fail(name, "like '%s', which there is not", show(given.like)) end
   return setmetatable({ name = name, levels = levels,
     device = setmetatable(given.device, { __index = like.device }) }, { __index = function(_, key)
-    if given[key] ~= nil then return given[key] end
+    if given[key] ~= nil or key == "swap" then return given[key] end
     return like[key]
   end })
 end

@@ -26,6 +26,7 @@ local step = {}
 ---@field micros integer
 ---@field chunks integer
 ---@field zero integer
+---@field offload? "state"  moments lie in the host's memory
 ---@field recompute string
 ---@field recomputed? integer
 ---@field software table<string, any>  software.lua
@@ -194,10 +195,16 @@ local function tied(job, first)
     { size = 2, stride = apart * (job.mesh.pipeline - 1) }))
 end
 
+local MOMENTS <const> = 8 -- bytes of a parameter
+
+-- Moments that lie in the host's memory come and go in parts, both at once: the first has
+-- come before anything is updated, and nothing else is computed meanwhile.
 local function updated(job, parameters)
   local mine = job.zero >= 1 and parameters / data_group(job).size or parameters
-  return mine * job.software.update / (job.cluster.device.bandwidth
+  local seconds = mine * job.software.update / (job.cluster.device.bandwidth
     * job.cluster.device.streams.update)
+  if not job.offload then return seconds end
+  return math.max(seconds, mine * MOMENTS / job.cluster.swap.bandwidth)
 end
 
 --- Predict a step.

@@ -27,6 +27,7 @@ local find = {}
 ---@field zero integer
 ---@field recompute string
 ---@field precision string
+---@field offload? "state"  moments lie in the host's memory
 ---@field least number      seconds: no such step is quicker
 ---@field seconds? number   predicted, where it was run through
 ---@field told? table       of Cluster:step
@@ -54,24 +55,38 @@ end
 
 local function job_of(o, c, bound)
   return { model = o.model, mesh = c.mesh, rows = c.rows, micros = c.micros, chunks = c.chunks,
-    zero = c.zero, recompute = c.recompute, software = software_of(o.software, c.precision),
-    bound = bound }
+    zero = c.zero, recompute = c.recompute, offload = c.offload,
+    software = software_of(o.software, c.precision), bound = bound }
 end
 
--- The bound and the memory of each; those that make no sense are left out.
+-- The bound and the memory of one; false: it makes no sense.
+local function measure_one(o, c)
+  local ok, seconds, told = pcall(o.cluster.step, o.cluster, job_of(o, c, true))
+  if not ok and type(seconds) ~= "table" then error(seconds, 0) end
+  if not ok then return false end
+  local job = job_of(o, c)
+  job.cluster = o.cluster
+  c.least, c.memory = seconds, memory.of(job, told.stages, o.own)
+  c.over = c.memory.peak - o.limit
+  return true
+end
+
+-- The same with moments in the host's memory, where that makes it fit: it is slower.
+local function offloaded(o, c)
+  local swap = o.cluster.swap
+  if c.over <= 0 or not swap then return nil end
+  local other = setmetatable({ offload = "state" }, getmetatable(c))
+  for key, value in pairs(c) do other[key] = value end
+  local fits = measure_one(o, other) and other.over <= 0 and other.memory.host <= swap.memory
+  return fits and other or nil
+end
+
 local function measure(o, list)
   local out = {}
   for _, c in ipairs(list) do
-    local ok, seconds, told = pcall(o.cluster.step, o.cluster, job_of(o, c, true))
-    if ok then
-      c.least = seconds
-      local job = job_of(o, c)
-      job.cluster = o.cluster
-      c.memory = memory.of(job, told.stages, o.own)
-      c.over = c.memory.peak - o.limit
+    if measure_one(o, c) then
       out[#out + 1] = c
-    elseif type(seconds) ~= "table" then
-      error(seconds, 0)
+      out[#out + 1] = offloaded(o, c)
     end
   end
   return out

@@ -13,6 +13,7 @@ local memory = {}
 
 -- Bytes of a parameter; mrt gathers weights as they are stored, in f32.
 local WEIGHT <const>, OWN <const>, GRADIENT <const>, STATE <const> = 2, 4, 4, 12
+local MOMENTS <const> = 8 -- of the state
 
 --- What a device keeps for its context and libraries, which no plan has.
 memory.reserved = 2 ^ 30
@@ -23,6 +24,7 @@ memory.reserved = 2 ^ 30
 ---@field state number
 ---@field activations number  in flight
 ---@field buffers number   of collectives
+---@field host? number     of the host's memory
 ---@field peak number      the sum
 ---@field stage integer    that takes most
 
@@ -75,6 +77,10 @@ function memory.of(job, stages, own)
     local m = { weights = n * weight / cut(3), gradients = n * GRADIENT / cut(2),
       state = n * STATE / cut(1), stage = s, buffers = 0,
       activations = activations(job, s, stage.layers, kept, whole) }
+    if job.offload then -- all but two layers' moments
+      m.host = n * MOMENTS / cut(1)
+      m.state = m.state - m.host * math.max(0, 1 - 2 / (stage.layers + 1))
+    end
     if job.zero >= 2 then -- units that are gathered, and scattered, two at a time
       m.buffers = 2 * (weight + GRADIENT) * n / (stage.layers + 1)
     end

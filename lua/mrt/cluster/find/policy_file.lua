@@ -50,6 +50,7 @@ function policy_file.text(c, cluster)
   if c.zero > 0 and c.mesh.data > 1 then
     add("shard", ("policy.shard.zero(%d)"):format(c.zero))
   end
+  add("swap", c.offload and "policy.swap.optimizer()")
   add("precision", precisions[c.precision])
   if c.mesh.pipeline == 1 then add("checkpoint", checkpoints[c.recompute]) end
   lines[#lines + 1] = "}"

@@ -12,6 +12,7 @@ local function how(c)
   words[#words + 1] = c.zero > 0 and "zero " .. c.zero or nil
   words[#words + 1] = c.recompute ~= "none" and "recompute " .. c.recompute or nil
   words[#words + 1] = c.precision
+  words[#words + 1] = c.offload and "moments in the host" or nil
   return table.concat(words, ", ")
 end
 
