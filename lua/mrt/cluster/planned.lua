@@ -20,13 +20,16 @@ local planned = {}
 local RECORDED <const> = 0.02 -- of the launches of eager PyTorch, where a device replays a step
 
 -- Axes innermost first, and how far apart their ranks are.
-local axes <const> = { "tensor", "context", "shard", "data", "pipeline" }
+local axes <const> = { "tensor", "context", "expert", "shard", "data", "pipeline" }
 
 local function groups_of(size)
   local out, stride = {}, 1
   for _, axis in ipairs(axes) do
     out[axis] = { size = size[axis], stride = stride }
     stride = stride * size[axis]
+  end
+  if size.expert > 1 and size.shard == 1 then -- the rest of the weights is alike on all of these
+    out.data = { size = size.expert * size.data, stride = out.expert.stride }
   end
   return out
 end
@@ -36,10 +39,12 @@ local vectors <const> = { "shard", "data", "tensor", "context" }
 local arrays <const> = { "tensor", "context", "shard", "data" }
 
 -- Who shares in a collective: of what is gathered or scattered those who are as many as the
--- results are larger or smaller; keys and values go round the ranks of a sequence.
+-- results are larger or smaller; keys and values go round the ranks of a sequence, rows to
+-- those with experts.
 local function group_of(groups, node)
   local order, first = node.vector and vectors or arrays, nil
   if node.collective == "shift" then return groups.context end
+  if node.collective == "all_to_all" then return groups.expert end
   for _, axis in ipairs(order) do
     local group = groups[axis]
     if group.size > 1 then
@@ -120,7 +125,8 @@ end
 ---@param plan mrt.Plan
 ---@return number seconds
 function planned.rank(cluster, plan)
-  local size = { tensor = 1, context = 1, shard = 1, data = cluster.devices, pipeline = 1 }
+  local size = { tensor = 1, context = 1, expert = 1, shard = 1, data = cluster.devices,
+    pipeline = 1 }
   return (total_of(setting(cluster, size), plan, {}))
 end
 
