@@ -221,9 +221,9 @@ static bool count_all(const mrt_value *counts, int64_t rows) {
 }
 
 static int64_t room_for(const experts_walk *w, int64_t rows) {
+  if (!(w->capacity > 0)) return rows;
   double places = ceil(w->capacity * (double)rows / (double)w->p.size);
-  if (w->capacity <= 0 || places >= (double)rows) return rows;
-  return places < 1 ? 1 : (int64_t)places;
+  return places >= (double)rows ? rows : places < 1 ? 1 : (int64_t)places;
 }
 
 static mrt_status route_of(experts_walk *w, mrt_value *counts, int64_t rows,
@@ -234,6 +234,12 @@ static mrt_status route_of(experts_walk *w, mrt_value *counts, int64_t rows,
   mrt_route *r = MRT_NEW(&w->p.g->temporary, mrt_route, 1);
   if (!r) return mrt_nomem(&w->p.g->ctx->error);
   *r = (mrt_route){ .of = counts, .rows = rows, .room = room_for(w, rows) };
+  int64_t places;
+  if (__builtin_mul_overflow(r->room, w->p.size, &places))
+    return mrt_fail(&w->p.g->ctx->error, MRT_EVALUE,
+                    "experts: room for %lld rows on each of %lld ranks is too "
+                    "large",
+                    (long long)r->room, (long long)w->p.size);
   MRT_TRY(local_of(w, counts, &local));
   MRT_TRY(mrt_route_make(&w->p, local, count_all(counts, rows), r));
   r->next = w->routes, w->routes = r;
