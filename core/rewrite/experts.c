@@ -18,6 +18,7 @@
  * SPDX-License-Identifier: MIT */
 #include "rewrite/experts.h"
 #include "op/apply.h"
+#include "op/cast.h"
 #include "op/collective.h"
 #include "op/make.h"
 #include "op/search.h"
@@ -45,6 +46,7 @@ typedef struct experts_walk {
   double capacity; /* places for rows, of those that an even share takes; 0:
                       for all */
   placed *values;  /* by id */
+  bool *alike;     /* ditto: the same on all ranks */
   mrt_route *routes;
 } experts_walk;
 
@@ -136,10 +138,10 @@ static mrt_status local_of(experts_walk *w, mrt_value *v, mrt_value **out) {
   return *out = at->local, MRT_OK;
 }
 
-/* Does it have the same in all rows? */
-static mrt_value *repeated(const mrt_value *v) {
+/* Does it have the same in all rows, and on all ranks? */
+static mrt_value *repeated(const experts_walk *w, const mrt_value *v) {
   const mrt_node *n = v->node;
-  if (!n || !is_op(n, MRT_OP_expand)) return NULL;
+  if (!n || !is_op(n, MRT_OP_expand) || !w->alike[v->id]) return NULL;
   const mrt_type *from = &n->in[0]->type;
   return from->rank < v->type.rank || from->dims[0] == 1 ? n->in[0] : NULL;
 }
@@ -150,7 +152,7 @@ static mrt_status repeat(experts_walk *w, const mrt_value *v, int64_t rows,
   mrt_value *from;
   for (int i = 0; i < v->type.rank; i++)
     o.shape.at[i] = i ? v->type.dims[i] : rows;
-  MRT_TRY(local_of(w, repeated(v), &from));
+  MRT_TRY(local_of(w, repeated(w, v), &from));
   return mrt_partition_put(&w->p, MRT_OP_expand, &o, 1, &from, v->origin, out);
 }
 
@@ -158,7 +160,7 @@ static mrt_status routed_of(experts_walk *w, const mrt_route *r, mrt_value *v,
                             mrt_value **out) {
   placed *at = placed_of(w, v);
   if (at->by == r) return *out = at->routed, MRT_OK;
-  if (repeated(v)) return repeat(w, v, r->room * w->p.size, out);
+  if (repeated(w, v)) return repeat(w, v, r->room * w->p.size, out);
   mrt_value *local;
   MRT_TRY(local_of(w, v, &local));
   MRT_TRY(mrt_route_send(&w->p, r, local, out));
@@ -213,13 +215,6 @@ static mrt_status sum_of(experts_walk *w, mrt_value *v, mrt_value **out) {
 
 /* ---- routes -------------------------------------------------------------- */
 
-/* Are the counts those of as many ids as there are rows? */
-static bool count_all(const mrt_value *counts, int64_t rows) {
-  const mrt_node *n = counts->node;
-  return n && is_op(n, MRT_OP_bincount) && n->nin == 1 &&
-         mrt_type_count(&n->in[0]->type) == rows;
-}
-
 static int64_t room_for(const experts_walk *w, int64_t rows) {
   if (!(w->capacity > 0)) return rows;
   double places = ceil(w->capacity * (double)rows / (double)w->p.size);
@@ -241,7 +236,7 @@ static mrt_status route_of(experts_walk *w, mrt_value *counts, int64_t rows,
                     "large",
                     (long long)r->room, (long long)w->p.size);
   MRT_TRY(local_of(w, counts, &local));
-  MRT_TRY(mrt_route_make(&w->p, local, count_all(counts, rows), r));
+  MRT_TRY(mrt_route_make(&w->p, local, r));
   r->next = w->routes, w->routes = r;
   return *out = r, MRT_OK;
 }
@@ -287,7 +282,7 @@ static bool has_rows(const mrt_node *n, int input) {
 }
 
 /* The route of the rows that a node reads, if it makes each of its rows of them
- * alone; NULL: it does not. */
+ * alone and of what all ranks have alike; NULL: it does not. */
 static const mrt_route *row_by_row(const experts_walk *w, const mrt_node *n) {
   const mrt_route *r = NULL;
   uint32_t never = MRT_UPDATES | MRT_SWAPS | MRT_WAITS | MRT_RANDOM |
@@ -299,10 +294,12 @@ static const mrt_route *row_by_row(const experts_walk *w, const mrt_node *n) {
     if ((r && at->by != r) || rule_of(n, i, 0) != 0) return NULL;
     r = at->by;
   }
-  for (int i = 0; r && i < n->nin; i++)
-    if (placed_of(w, n->in[i])->by != r && has_rows(n, i) &&
-        !repeated(n->in[i]))
+  for (int i = 0; r && i < n->nin; i++) {
+    bool there = placed_of(w, n->in[i])->by == r;
+    if (has_rows(n, i) ? !there && !repeated(w, n->in[i])
+                       : !w->alike[n->in[i]->id])
       return NULL;
+  }
   return r;
 }
 
@@ -346,6 +343,12 @@ static mrt_status carry(experts_walk *w, const mrt_node *n) {
   return placed_of(w, n->out[0])->sum = out, MRT_OK;
 }
 
+static mrt_status as_dtype(experts_walk *w, mrt_dtype dtype, mrt_value **v) {
+  mrt_cast_options o = { .dtype = dtype };
+  if ((*v)->type.dtype == dtype) return MRT_OK;
+  return mrt_partition_put(&w->p, MRT_OP_cast, &o, 1, v, (*v)->origin, v);
+}
+
 /* What is reduced already, as the reduction has it. */
 static mrt_status reduce(experts_walk *w, const mrt_node *n) {
   const mrt_collective_options *o = n->options;
@@ -353,6 +356,8 @@ static mrt_status reduce(experts_walk *w, const mrt_node *n) {
   placed *at = placed_of(w, n->out[0]);
   at->local = in[0];
   if (o->op == MRT_REDUCE_SUM) return MRT_OK;
+  mrt_dtype dtype = in[0]->type.dtype;
+  if (mrt_is_narrow(dtype)) MRT_TRY(as_dtype(w, MRT_f32, &in[0]));
   const mrt_type *t = &in[0]->type;
   mrt_full_options share = { .value = 1 / (double)w->p.size,
                              .dtype = t->dtype };
@@ -362,8 +367,9 @@ static mrt_status reduce(experts_walk *w, const mrt_node *n) {
                             &in[1]));
   MRT_TRY(mrt_partition_put(&w->p, MRT_OP_expand, &shape, 1, &in[1], n->origin,
                             &in[1]));
-  return mrt_partition_put(&w->p, MRT_OP_mul, NULL, 2, in, n->origin,
-                           &at->local);
+  MRT_TRY(
+      mrt_partition_put(&w->p, MRT_OP_mul, NULL, 2, in, n->origin, &at->local));
+  return as_dtype(w, dtype, &at->local);
 }
 
 static mrt_status keep(experts_walk *w, mrt_node *n) {
@@ -417,7 +423,9 @@ mrt_status mrt_pass_experts(mrt_rewrite *r) {
   if (!c) return g->ctx->error.status;
   w.p.rank = c->rank, w.p.size = c->size, w.p.count = g->value_count;
   w.values = MRT_NEW(&g->temporary, placed, w.p.count);
-  if (!w.values) return mrt_nomem(&g->ctx->error);
+  w.alike = MRT_NEW(&g->temporary, bool, w.p.count);
+  if (!w.values || !w.alike) return mrt_nomem(&g->ctx->error);
+  mrt_find_alike(g, w.p.comm, w.alike);
   mrt_arena_init(&w.p.scratch, g->ctx->allocator);
   mrt_status s = walk(&w);
   mrt_arena_free(&w.p.scratch);

@@ -22,8 +22,8 @@ typedef struct mrt_route {
 } mrt_route;
 
 /* Fill a route with what `counts` say.  Rows beyond `room` for one rank have no
- * place; `all`: the counts are known to name every row. */
-mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, bool all,
+ * place. */
+mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts,
                           mrt_route *route);
 /* x[R, ...] of this rank: as [n C, ...], what came to its experts, by expert;
  * behind the counts' rows others stand. */
@@ -32,5 +32,9 @@ mrt_status mrt_route_send(mrt_partition *p, const mrt_route *route,
 /* What was made of those, where its rows were; 0 of rows without a place. */
 mrt_status mrt_route_return(mrt_partition *p, const mrt_route *route,
                             mrt_value *y, mrt_value **out);
+
+/* By id: is a value the same on all ranks of `comm`, as far as the graph says?
+ * alike[value_count]. */
+void mrt_find_alike(const mrt_graph *g, int64_t comm, bool *alike);
 
 #endif

@@ -128,27 +128,24 @@ static void order_places(numbers *w, mrt_route *r, mrt_value *within,
 }
 
 /* Where each row went; `ends` and `before`, of each rank: the first row behind
- * what goes to it, and how many stand before. */
+ * what goes to it, and how many stand before.  Rows of no expert go to the last
+ * rank, behind its own: a product makes 0 of them there as well, and what is
+ * computed of that 0 is what the program has. */
 static void find_home(numbers *w, mrt_route *r, mrt_value *ends,
-                      mrt_value *before, bool all) {
-  int64_t n = w->p->size;
-  mrt_value *rows = count_up(w, r->rows), *of = passed(w, ends, rows);
-  mrt_value *known = all ? NULL : below(w, of, n);
-  if (!all) of = at_most(w, of, n - 1);
+                      mrt_value *before) {
+  mrt_value *rows = count_up(w, r->rows);
+  mrt_value *of = at_most(w, passed(w, ends, rows), w->p->size - 1);
   mrt_value *place = put(w, MRT_OP_sub, NULL, rows, chosen(w, before, of));
   if (r->room < r->rows) {
-    mrt_value *fits = below(w, place, r->room);
-    known = known ? put(w, MRT_OP_logical_and, NULL, known, fits) : fits;
+    r->kept = below(w, place, r->room);
+    place = at_most(w, place, r->room - 1);
   }
-  r->kept = known;
-  if (known) place = at_most(w, place, r->room - 1);
   if (w->s) return;
   mrt_value *first = put(w, MRT_OP_mul, NULL, of, number(w, r->room, of));
   r->home = put(w, MRT_OP_add, NULL, place, first);
 }
 
-mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, bool all,
-                          mrt_route *r) {
+mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, mrt_route *r) {
   numbers w = { p, counts->origin, MRT_OK };
   int64_t n = p->size, own = counts->type.dims[0] / n, C = r->room;
   mrt_cast_options wide = { .dtype = MRT_i64 };
@@ -166,7 +163,7 @@ mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, bool all,
                         shaped(&w, MRT_OP_expand, before, 2, n, C), slots);
   r->take = row(&w, at_most(&w, take, r->rows - 1), n * C);
   if (!w.s) order_places(&w, r, within, slots);
-  if (!w.s) find_home(&w, r, row(&w, ends, n), row(&w, before, n), all);
+  if (!w.s) find_home(&w, r, row(&w, ends, n), row(&w, before, n));
   return w.s;
 }
 
