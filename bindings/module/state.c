@@ -121,7 +121,7 @@ static int shard(lua_State *L) { return put_in(L, mrt_variable_shard); }
 static int suppose_shard(lua_State *L) {
   return put_in(L, mrt_variable_suppose_shard);
 }
-/* cut(part, piece, communicator, outer, supposed) */
+/* cut(part, piece, communicator, outer, own_rows) */
 static int cut(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
   mrt_tensor *part = mrt_lua_check_tensor(L, m, 1, "cut");

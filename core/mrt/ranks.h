@@ -116,12 +116,13 @@ MRT_API mrt_status mrt_variable_suppose_shard(mrt_context *ctx,
 /* The elements of `part`, read as [outer, ranks, inner], are from now on those
  * of the ranks' pieces, of which this one has [:, rank, :] as the vector `piece`.
  * Plans compute what they can by pieces, with no rank that has all of `part`.
- * `supposed`: for plans that nobody runs.  ESHAPE: there is no dimension in which
+ * `own_rows`: these ranks have rows of their own, as those that share experts;
+ * else they compute the same together.  ESHAPE: there is no dimension in which
  * runs of equal pieces begin after `outer` elements, or `piece` is none of them.
  * As of mrt_variable_shard otherwise. */
 MRT_API mrt_status mrt_variable_cut(mrt_context *ctx, mrt_tensor *part,
                                     mrt_tensor *piece, int comm, int64_t outer,
-                                    bool supposed);
+                                    bool own_rows);
 /* In a trace: how weights of a loss are best cut over so many ranks, outer[i] of
  * mrt_variable_cut; 0: every rank has all of it.  `sequence`: sums over the ranks
  * are taken in pieces.  ESTATE: there is no trace; EVALUE: no ranks. */

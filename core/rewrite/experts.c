@@ -63,8 +63,8 @@ static bool is_op(const mrt_node *n, int op) { return n->op->number == op; }
 static bool is_cut(const experts_walk *w, const mrt_value *v) {
   const mrt_variable *own =
       v->leaf == MRT_LEAF_VARIABLE ? v->tensor->variable : NULL;
-  return own && own->bucket && own->outer == 1 && own->comm == w->p.comm &&
-         v->type.rank == 3;
+  return own && own->bucket && own->own_rows && own->outer == 1 &&
+         own->comm == w->p.comm && v->type.rank == 3;
 }
 
 static bool passes_on(const mrt_node *n) {

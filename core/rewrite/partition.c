@@ -316,12 +316,11 @@ static mrt_status rewrite(mrt_partition *p, mrt_node *n) {
   return divided ? divide(p, n, &lane) : keep(p, n);
 }
 
-/* Experts' matrices lie in pieces on other ranks (experts.c). */
-static const mrt_variable *cut_of(const mrt_partition *p, const mrt_value *v) {
+/* What ranks with rows of their own have in pieces is for experts.c. */
+static const mrt_variable *cut_of(const mrt_value *v) {
   const mrt_variable *own =
       v->leaf == MRT_LEAF_VARIABLE ? v->tensor->variable : NULL;
-  return own && own->bucket && own->outer && own->comm != p->experts ? own
-                                                                     : NULL;
+  return own && own->bucket && own->outer && !own->own_rows ? own : NULL;
 }
 
 /* A variable that is a piece of one of the group's. */
@@ -347,7 +346,7 @@ static mrt_status place_input(mrt_partition *p, mrt_value *v) {
 }
 
 static mrt_status place_leaf(mrt_partition *p, mrt_value *v) {
-  const mrt_variable *cut = p->inputs ? NULL : cut_of(p, v);
+  const mrt_variable *cut = p->inputs ? NULL : cut_of(v);
   mrt_located *own = mrt_located_of(p, v);
   *own = (mrt_located){ .at = replicated,
                         .local = v,
@@ -375,7 +374,7 @@ static mrt_status walk(mrt_partition *p, mrt_node **nodes, int count) {
 /* The group of ranks whose pieces variables are; false: there is none. */
 static bool find_group(mrt_partition *p) {
   for (int i = 0; i < p->g->value_count; i++) {
-    const mrt_variable *cut = cut_of(p, p->g->values[i]);
+    const mrt_variable *cut = cut_of(p->g->values[i]);
     if (!cut) continue;
     p->comm = cut->comm;
     return true;
@@ -401,7 +400,6 @@ static mrt_status partition(mrt_partition *p) {
 
 mrt_status mrt_pass_partition(mrt_rewrite *r) {
   mrt_partition weights = { .g = r->graph,
-                            .experts = r->options->experts - 1,
                             .sequence = !r->options->no_sequence },
                 inputs = { .g = r->graph,
                            .inputs = true,

@@ -23,7 +23,6 @@ typedef struct mrt_located {
 typedef struct mrt_partition {
   mrt_graph *g;
   int64_t comm, rank, size;
-  int64_t experts; /* another group, whose pieces are not for this walk; -1 */
   bool inputs;     /* what lies in pieces are inputs, along the sequence; else
                   weights */
   bool no_ring;    /* of inputs: keys and values are gathered for attention */

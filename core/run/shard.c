@@ -161,7 +161,7 @@ static void put(mrt_tensor *shard, mrt_tensor *bucket, int comm, int64_t offset,
                 bool reshard_after_forward) {
   mrt_variable *v = shard->variable;
   mrt_hold(v->bucket = bucket);
-  v->offset = offset, v->comm = comm, v->outer = 0;
+  v->offset = offset, v->comm = comm, v->outer = 0, v->own_rows = false;
   v->reshard_after_forward = reshard_after_forward;
   bucket->variable->shards[bucket->variable->shard_count++] = shard;
 }
@@ -217,11 +217,11 @@ static mrt_status check_cut(mrt_context *ctx, const mrt_tensor *shard,
 
 MRT_API mrt_status mrt_variable_cut(mrt_context *ctx, mrt_tensor *shard,
                                     mrt_tensor *piece, int comm, int64_t outer,
-                                    bool supposed) {
+                                    bool own_rows) {
   MRT_TRY(check_cut(ctx, shard, piece, comm, outer));
-  MRT_TRY((supposed ? mrt_variable_suppose_shard
-                    : mrt_variable_shard)(ctx, shard, piece, comm, 0, false));
+  MRT_TRY(mrt_variable_shard(ctx, shard, piece, comm, 0, false));
   shard->variable->outer = outer;
+  shard->variable->own_rows = own_rows;
   return MRT_OK;
 }
 

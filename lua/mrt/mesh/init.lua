@@ -242,11 +242,25 @@ local function split(self, ...)
   return self.all:split(others, own)
 end
 
+-- Groups of the same mesh over the same ranks are the same for all functions: what one has
+-- cut over them the next finds so.  They stay: ranks split together, and none knows what
+-- another's collector has left.
+local groups = {} -- by number of the communicator of all, mesh and dimensions
+
+local function group(self, ...)
+  if self.all.transport == "self" then return split(self, ...) end
+  local words = { self.all.number, table.concat({ ... }, " ") }
+  for i, name in ipairs(dimensions) do words[i + 2] = self.size[name] end
+  local key = table.concat(words, ",")
+  if groups[key] == nil then groups[key] = split(self, ...) or false end
+  return groups[key] or nil
+end
+
 -- Which ranks share what by the policy: all with rows of their own, and of experts'
 -- matrices those that have the same.
 local function share(self)
   local comm, shared = self.comm, self.shared
-  local others = self.size.expert > 1 and split(self, "expert", "data") or comm.data
+  local others = self.size.expert > 1 and group(self, "expert", "data") or comm.data
   shared.comm = comm.shard or others
   shared.replicas = comm.shard and others
   if self.size.expert == 1 then return end
@@ -266,7 +280,7 @@ function Mesh:meet()
   end
   self.all = all
   for _, name in ipairs(dimensions) do
-    self.comm[name] = split(self, name)
+    self.comm[name] = group(self, name)
   end
   if self.shared then share(self) end
 end

@@ -68,13 +68,13 @@ local function begins(v, comm, foreign)
 end
 
 -- Make the elements of a variable those of pieces.
-local function cut(v, outer, comm, name, foreign)
+local function cut(v, outer, comm, name, foreign, experts)
   made = made + 1
-  local piece = { whole = v, outer = outer, comm = comm, number = made }
+  local piece = { whole = v, outer = outer, comm = comm, number = made, experts = experts }
   piece.own = core.variable(own(piece, begins(v, comm, foreign)), name)
   -- It begins now: else all of `v`, which it is made of, stays until the first step.
   if not foreign and comm.transport ~= "self" then core.eval { piece.own } end
-  core.cut(v, piece.own, comm.number, outer, false)
+  core.cut(v, piece.own, comm.number, outer, experts or false)
   Bucket.cuts[v], Bucket.wholes[piece.own] = piece, v
   return piece
 end
@@ -148,9 +148,9 @@ end
 
 -- A weight is cut.  Of another stage's nothing is computed.
 local function settle_cut(p, outer, comm, foreign, experts)
-  local piece, optimizer = cut(p, outer, comm, p:get_name(), foreign), owners.of(p)
+  local piece, optimizer = cut(p, outer, comm, p:get_name(), foreign, experts), owners.of(p)
   piece_of[p], whole_of[piece.own] = piece, piece
-  piece.experts, Bucket.of_experts[piece.own] = experts, experts
+  Bucket.of_experts[piece.own] = experts
   if not optimizer then return end
   owners.set(optimizer, { piece.own })
   optimizer:stand_in(piece.own, p)
@@ -277,7 +277,7 @@ local function new_state(optimizer, piece)
   table.sort(names)
   for _, name in ipairs(names) do
     local v = whole_state[name]
-    state[name] = cut(v, piece.outer, piece.comm, v:get_name()).own
+    state[name] = cut(v, piece.outer, piece.comm, v:get_name(), nil, piece.experts).own
   end
   return state
 end
