@@ -185,7 +185,8 @@ local function derive(state, parts, column)
   local lists = {}
   for s, part in ipairs(parts) do
     local section = state.sections[s]
-    lists[s] = (section.derive or trace.derive)(column[s].micro, part.xs, false)
+    lists[s] = (section.derive or trace.derive)(column[s].micro, part.xs, false,
+      part.asked)
   end
   return lists
 end
@@ -206,10 +207,11 @@ end
 
 -- The gradient of a loss that is a function of totals.
 local function of_terms(state, mark, parts, list)
-  local xs, dx = {}, {}
-  for j, column in ipairs(list) do xs[j] = column[1].whole end
+  local xs, asked, dx = {}, {}, {}
+  for j, column in ipairs(list) do xs[j], asked[j] = column[1].whole, column[1].whole end
   table.move(mark.xs, 1, #mark.xs, #list + 1, xs)
-  local outer = trace.derive(mark.loss, xs, true)
+  table.move(mark.asked, 1, #mark.asked, #list + 1, asked)
+  local outer = trace.derive(mark.loss, xs, true, asked)
   if mark.scale then
     for i, dy in pairs(outer) do
       if dy then outer[i] = op.mul(dy, mark.scale:to(dy:get_dtype())) end
@@ -319,12 +321,6 @@ local function one_loss(ys, dys)
   return loss
 end
 
--- What a variable reads as; itself where it does, by which others know it.
-local function current(x)
-  local now = core.current(x)
-  return core.id(now) == core.id(x) and x or now
-end
-
 --- Inside accumulation: gradients of the whole batch for what comes after, of a
 --- micro-batch for what it is computed from.
 ---@param state table  of accumulate.trace
@@ -337,8 +333,8 @@ function gradient.grad(state, next, ys, xs, o)
   local last = state.now == state.whole -- what is handed back may be a variable
   local dx = next(ys, xs, with(o, "allow_unused", o.allow_unused or last))
   local mark = { loss = core.current(one_loss(ys, o.grad_outputs)), given = ys[1],
-    xs = {}, dx = dx, denominator = o.denominator, placements = {}, scale = o.scale }
-  for i, x in ipairs(xs) do mark.xs[i] = current(x) end
+    xs = {}, asked = {}, dx = dx, denominator = o.denominator, placements = {}, scale = o.scale }
+  for i, x in ipairs(xs) do mark.xs[i], mark.asked[i] = core.current(x), x end
   table.insert(state.now.marks, mark)
   if last then
     return hand_back(state, mark, parts_of(state, #state.now.marks))

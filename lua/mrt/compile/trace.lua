@@ -34,9 +34,10 @@ local trace = {}
 ---@field finish? fun(self, trace: mrt.Trace)  it has returned
 ---@field grad? fun(self, next: function, ys: mrt.Tensor[], xs: mrt.Tensor[],
 ---  o: mrt.GradOptions): mrt.Tensor[]  mrt.grad
----@field derive? fun(self, next: function, y: mrt.Tensor, xs: mrt.Tensor[], apart: boolean):
----  (mrt.Tensor|false)[]  what micro-batches ask for beside `grad`: the gradient of one of
----  the sums that a loss is a function of; `apart`: as if the xs did not depend on each other
+---@field derive? fun(self, next: function, y: mrt.Tensor, xs: mrt.Tensor[], apart: boolean,
+---  asked: mrt.Tensor[]): (mrt.Tensor|false)[]  what micro-batches ask for beside `grad`: the
+---  gradient of one of the sums that a loss is a function of, of what is `asked` for, which
+---  reads as `xs`; `apart`: as if the xs did not depend on each other
 ---@field assign? fun(self, next: function, variable: mrt.Tensor, value: mrt.Operand,
 ---  when: mrt.Tensor?)  variable:assign(value)
 ---@field map? fun(self, next: function, grads: mrt.Tensor[], f: function): mrt.Tensor[]
@@ -102,7 +103,9 @@ function plain.grad(ys, xs, o)
   return core.grad(ys, xs, seeds, o.allow_unused)
 end
 
-plain.derive, plain.assign = core.derive, core.assign
+function plain.derive(y, xs, apart) return core.derive(y, xs, apart) end
+
+plain.assign = core.assign
 
 function plain.map(grads, f)
   local out = {}

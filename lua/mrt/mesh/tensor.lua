@@ -96,7 +96,7 @@ local function along(p, dim, n)
 end
 
 -- What a user's function says instead of what was found.
-local function asked(mesh, params, outers)
+local function chosen(mesh, params, outers)
   if not mesh.cut then return outers end
   for i, p in ipairs(params) do
     local dim = mesh.cut(group.describe(p, i))
@@ -186,7 +186,7 @@ local function place(self, ys, params)
   local mesh = self.mesh
   local among = mesh.size.expert
   local experts = among > 1 and core.experts_to_cut(ys[1], new, among) or {}
-  local outers = mesh.size.tensor > 1 and asked(mesh, new, core.weights_to_cut(ys[1], new,
+  local outers = mesh.size.tensor > 1 and chosen(mesh, new, core.weights_to_cut(ys[1], new,
     mesh.size.tensor, mesh.sequence)) or {}
   local weights, stages, foreign = self.trace.options.weights, self.trace.stages, {}
   for _, p in ipairs(stages and new or {}) do foreign[p] = stages:is_foreign(p) end
@@ -396,27 +396,27 @@ local function own_of(self, piece, x)
   return piece.experts and reduced(piece, x) or own(piece, x)
 end
 
--- What is asked of pieces is asked of the whole.
-local function of_wholes(self, xs, take)
+-- What is asked of pieces is asked of the whole; these may read as something else.
+local function of_wholes(self, xs, asked, take)
   local any, inner = false, {}
   for i, x in ipairs(xs) do
-    inner[i] = whole_of[x] and whole_of[x].whole or x
-    any = any or whole_of[x] ~= nil
+    local piece = whole_of[asked[i]]
+    inner[i], any = piece and piece.whole or x, any or piece ~= nil
   end
   local dx = take(inner)
-  for i, x in ipairs(any and xs or {}) do
-    local piece = whole_of[x]
+  for i = 1, any and #xs or 0 do
+    local piece = whole_of[asked[i]]
     if piece and dx[i] then dx[i] = own_of(self, piece, dx[i]) end
   end
   return dx
 end
 
 function Inner:grad(next, ys, xs, o)
-  return of_wholes(self, xs, function(inner) return next(ys, inner, o) end)
+  return of_wholes(self, xs, xs, function(inner) return next(ys, inner, o) end)
 end
 
-function Inner:derive(next, y, xs, apart)
-  return of_wholes(self, xs, function(inner) return next(y, inner, apart) end)
+function Inner:derive(next, y, xs, apart, asked)
+  return of_wholes(self, xs, asked, function(inner) return next(y, inner, apart, inner) end)
 end
 
 --- Make the outer transform of a compiled function from its option `mesh`.

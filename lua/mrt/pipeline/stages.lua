@@ -51,8 +51,10 @@ end
 -- lead to: its gradient is the one that goes from part to part.
 local function derive_ends(section, made)
   local taken = false
-  return function(y, xs, apart)
-    local dx, dys = with_ends(made, xs, function(all) return hooks.derive(y, all, apart) end)
+  return function(y, xs, apart, asked)
+    local dx, dys = with_ends(made, xs, function(all)
+      return hooks.derive(y, all, apart, asked)
+    end)
     local any = false
     for i = 1, #xs do any = any or dx[i] end
     if not any then return dx end
