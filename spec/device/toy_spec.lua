@@ -85,7 +85,8 @@ describe("a device by name", function()
   it("is named nowhere else", function()
     local apart = { "core/README.md", "lua/mrt/device/profiles.lua", "lua/mrt/bench/gpu.lua",
       "lua/mrt/bench/collectives", "lua/mrt/bench/torch", "lua/mrt/cli/command/bench.lua",
-      "lua/mrt/cli/environment.lua", "lua/mrt/util/hints.lua", "lua/mrt/cluster/" }
+      "lua/mrt/cli/environment.lua", "lua/mrt/util/hints.lua", "lua/mrt/cluster/",
+      "lua/mrt/communicator/engine.lua", "lua/mrt/cli/command/info.lua" }
     local _, found = program.shell(
       [[grep -rniE '\b(lib)?(mrt_)?(cuda|nccl)' core bindings lua kernels/cpu kernels/collectives]])
     for line in found:gmatch "[^\n]+" do

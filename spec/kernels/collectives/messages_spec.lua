@@ -166,9 +166,10 @@ describe("#process ranks of mpirun", function()
   end)
 
   it("of srun, whom MPI takes for alone each, go on without it, which is told", function()
-    local out = world(2, script(sums), function(r)
-      return ("OMPI_MCA_pmix=isolated PMIX_RANK=%d PMIX_NAMESPACE=x SLURM_PROCID=%d SLURM_NTASKS=2 "
-        .. "SLURM_STEP_NUM_NODES=2 MRT_HOST=h%d"):format(r, r, r)
+    local out = world(2, script(sums), function(r) -- two that begin at once, in a folder each
+      return ("OMPI_MCA_orte_tmpdir_base=$(mktemp -d) OMPI_MCA_pmix=isolated PMIX_RANK=%d "
+        .. "PMIX_NAMESPACE=x SLURM_PROCID=%d SLURM_NTASKS=2 SLURM_STEP_NUM_NODES=2 MRT_HOST=h%d")
+        :format(r, r, r)
     end)
     same(2, out, "sockets")
     local _, told = out:gsub("by mrt's own TCP mesh [^\n]*srun with PMIx started the ranks, but "
