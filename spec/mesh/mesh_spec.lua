@@ -133,6 +133,36 @@ describe("a mesh", function()
     assert.matches("cut answers for '[%w.]+' f32%S+ are not those of rank 0", ranks.run(2, code)[2])
   end)
 
+  -- A mean over the targets that count, and a decay: sums of which the loss is a function.
+  it("trains in micro-batches by a loss of several sums, with weights in pieces twice", function()
+    local function trained(n, mesh, stage)
+      return ranks.alike(n, head .. ([[
+        local mesh, rows = %s, comm.rank // 2 * 2 + 1
+        local targets = mrt.where(x:eq(5), -1, x)
+        local step = mrt.compile(function(a, b)
+          local loss = model:loss(a, b, { ignore_index = -1 })
+            + 1e-2 * model.blocks[1].mlp.fc.weight:square():sum()
+          opt:step(mrt.grad(loss, params))
+          return loss
+        end, { mesh = mesh, accumulate = 2, shard = %s })
+        if mesh then
+          mesh.comm = comm
+          x, targets = x:slice(1, rows, rows + 1), targets:slice(1, rows, rows + 1)
+        end
+        for _ = 1, 3 do step(mrt.eval(x + 0), mrt.eval(targets + 0)) end
+        local words = {}
+        for i, p in ipairs(params) do words[i] = ("%%.4f"):format(p:abs():sum():item()) end
+        return table.concat(words, " ")]]):format(mesh, stage))
+    end
+    local wanted = trained(1, "nil", "nil")
+    for _, stage in ipairs { "nil", "policy.shard.zero(1)", "policy.shard.zero(3)" } do
+      local numbers = wanted:gmatch "%S+"
+      for word in trained(4, "{ tensor = 2, data = 2 }", stage):gmatch "%S+" do
+        assert.near(tonumber(numbers()), tonumber(word), 2e-2, stage)
+      end
+    end
+  end)
+
   it("ends where ranks that compute together are given other rows", function()
     for _, name in ipairs { "tensor", "context" } do
       local told = ranks.alike(2, head .. ([[
