@@ -23,10 +23,8 @@
 #include "op/make.h"
 #include "op/search.h"
 #include "op/views.h"
-#include "tensor/trace.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What there is of a value, made when it is first wanted. */
 typedef struct placed {
@@ -67,26 +65,6 @@ static bool is_cut(const experts_walk *w, const mrt_value *v) {
          own->comm == w->p.comm && v->type.rank == 3;
 }
 
-static bool passes_on(const mrt_node *n) {
-  return n->nin == 1 && n->nout == 1 &&
-         (mrt_node_is_view(n) || is_op(n, MRT_OP_cast)) &&
-         !is_op(n, MRT_OP_own_piece);
-}
-
-/* The lane of a node all of whose inputs and outputs are in pieces along their
- * first dimension. */
-static bool is_by_pieces(experts_walk *w, const mrt_node *n, mrt_lane *lane) {
-  mrt_arena *a = &w->p.scratch;
-  *lane = (mrt_lane){ .in = MRT_NEW(a, mrt_placement, n->nin),
-                      .out = MRT_NEW(a, mrt_placement, n->nout) };
-  if (!lane->in || !lane->out ||
-      !mrt_lane_from(n, 0, &first_pieces, w->p.size, a, lane) || lane->block)
-    return false;
-  for (int i = 0; i < n->nin; i++)
-    if (!mrt_same_placement(&lane->in[i], &first_pieces)) return false;
-  return mrt_same_placement(&lane->out[0], &first_pieces);
-}
-
 static void find_weights(experts_walk *w) {
   const mrt_graph *g = w->p.g;
   mrt_lane lane;
@@ -95,8 +73,8 @@ static void find_weights(experts_walk *w) {
       placed_of(w, g->values[i])->weight = true;
   for (int i = 0; i < g->node_count; i++) {
     const mrt_node *n = g->nodes[i];
-    if (passes_on(n) && placed_of(w, n->in[0])->weight &&
-        is_by_pieces(w, n, &lane))
+    if (mrt_shows_experts(n) && placed_of(w, n->in[0])->weight &&
+        mrt_by_experts(n, w->p.size, &w->p.scratch, &lane))
       placed_of(w, n->out[0])->weight = true;
   }
 }
@@ -109,8 +87,9 @@ static bool reduces(const experts_walk *w, const mrt_node *n) {
 
 static bool carries(experts_walk *w, const mrt_node *n) {
   mrt_lane lane;
-  return (passes_on(n) || is_op(n, MRT_OP_add)) &&
-         placed_of(w, n->out[0])->reduced && is_by_pieces(w, n, &lane);
+  return (mrt_shows_experts(n) || is_op(n, MRT_OP_add)) &&
+         placed_of(w, n->out[0])->reduced &&
+         mrt_by_experts(n, w->p.size, &w->p.scratch, &lane);
 }
 
 static void find_reduced(experts_walk *w) {
@@ -175,7 +154,8 @@ static mrt_status by_pieces(experts_walk *w, const mrt_node *n,
   mrt_arena *a = &w->p.scratch;
   void *options = mrt_arena_alloc(a, 1, n->op->options_size);
   mrt_type *types = MRT_NEW(a, mrt_type, MRT_MAX_OUT);
-  if (!options || !types || !is_by_pieces(w, n, &lane) ||
+  if (!options || !types ||
+      !mrt_by_experts(n, w->p.size, &w->p.scratch, &lane) ||
       !mrt_lane_local(n, &lane, w->p.size, a, options, types))
     return mrt_nomem(&w->p.g->ctx->error); /* it has been tried */
   return mrt_partition_put(&w->p, n->op->number, options, n->nin, in, n->origin,
@@ -221,6 +201,13 @@ static int64_t room_for(const experts_walk *w, int64_t rows) {
   return places >= (double)rows ? rows : places < 1 ? 1 : (int64_t)places;
 }
 
+/* Are the counts those of so many ids at most? */
+static bool counts_rows(const mrt_value *counts, int64_t rows) {
+  const mrt_node *n = counts->node;
+  return n && is_op(n, MRT_OP_bincount) && n->nin == 1 &&
+         mrt_type_count(&n->in[0]->type) <= rows;
+}
+
 static mrt_status route_of(experts_walk *w, mrt_value *counts, int64_t rows,
                            const mrt_route **out) {
   mrt_value *local;
@@ -236,7 +223,7 @@ static mrt_status route_of(experts_walk *w, mrt_value *counts, int64_t rows,
                     "large",
                     (long long)r->room, (long long)w->p.size);
   MRT_TRY(local_of(w, counts, &local));
-  MRT_TRY(mrt_route_make(&w->p, local, r));
+  MRT_TRY(mrt_route_make(&w->p, local, counts_rows(counts, rows), r));
   r->next = w->routes, w->routes = r;
   return *out = r, MRT_OK;
 }
@@ -429,43 +416,5 @@ mrt_status mrt_pass_experts(mrt_rewrite *r) {
   mrt_arena_init(&w.p.scratch, g->ctx->allocator);
   mrt_status s = walk(&w);
   mrt_arena_free(&w.p.scratch);
-  return s;
-}
-
-/* ---- which weights ------------------------------------------------------- */
-
-/* The variable that a product's matrices show, with the experts of each in its
- * first dimension; NULL: they show none. */
-static const mrt_value *matrices_of(experts_walk *w, const mrt_node *n) {
-  const mrt_value *v = n->in[1];
-  mrt_lane lane;
-  for (; v->node; v = v->node->in[0])
-    if (!passes_on(v->node) || !is_by_pieces(w, v->node, &lane)) return NULL;
-  bool fits = v->leaf == MRT_LEAF_VARIABLE && v->type.rank == 3 &&
-              v->type.dims[0] > 0 && v->type.dims[0] % w->p.size == 0;
-  return fits ? v : NULL;
-}
-
-MRT_API mrt_status mrt_experts_to_cut(mrt_context *ctx, mrt_tensor *loss,
-                                      mrt_tensor *const *weights, int count,
-                                      int ranks, bool *cut) {
-  mrt_graph g = { 0 };
-  if (!ctx->trace)
-    return mrt_fail(&ctx->error, MRT_ESTATE, "experts: there is no trace");
-  if (ranks < 1)
-    return mrt_fail(&ctx->error, MRT_EVALUE, "experts: %d ranks", ranks);
-  loss = mrt_tensor_current(loss);
-  memset(cut, 0, (size_t)count * sizeof *cut);
-  mrt_status s = mrt_graph_capture(&g, ctx, &loss, 1, NULL, 0, 0);
-  experts_walk w = { .p = { .g = &g, .size = ranks } };
-  mrt_arena_init(&w.p.scratch, ctx->allocator);
-  for (int i = 0; i < g.node_count && !s; i++) {
-    const mrt_node *n = g.nodes[i];
-    const mrt_value *v =
-        is_op(n, MRT_OP_grouped_matmul) ? matrices_of(&w, n) : NULL;
-    for (int k = 0; v && k < count; k++) cut[k] |= weights[k] == v->tensor;
-  }
-  mrt_arena_free(&w.p.scratch);
-  mrt_graph_free(&g);
   return s;
 }

@@ -21,9 +21,16 @@ typedef struct mrt_route {
   mrt_value *kept;     /* bool[R]: does it have one; NULL: all do */
 } mrt_route;
 
+/* A view or cast of one value. */
+bool mrt_shows_experts(const mrt_node *n);
+/* Fill the lane of a node all of whose inputs, and the output, are in pieces along
+ * their first dimension; false: there is none. */
+bool mrt_by_experts(const mrt_node *n, int64_t ranks, mrt_arena *scratch,
+                    mrt_lane *lane);
+
 /* Fill a route with what `counts` say.  Rows beyond `room` for one rank have no
- * place. */
-mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts,
+ * place.  `sure`: they are no negative numbers, nor more than there are rows. */
+mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, bool sure,
                           mrt_route *route);
 /* x[R, ...] of this rank: as [n C, ...], what came to its experts, by expert;
  * behind the counts' rows others stand. */

@@ -20,6 +20,7 @@
 #include "op/make.h"
 #include "op/move.h"
 #include "op/order.h"
+#include "op/reduce.h"
 #include "op/search.h"
 #include "op/views.h"
 #include "rewrite/experts.h"
@@ -145,7 +146,27 @@ static void find_home(numbers *w, mrt_route *r, mrt_value *ends,
   r->home = put(w, MRT_OP_add, NULL, place, first);
 }
 
-mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, mrt_route *r) {
+/* Counts that no rows have, a negative one or more than there are, make all of
+ * this rank's negative, which its products refuse. */
+static void refuse_bad(numbers *w, mrt_route *r, mrt_value *counts) {
+  mrt_reduce_options first = { .dim = { 1, { 0 } }, .keepdim = true };
+  int64_t last = counts->type.dims[0] - 1;
+  mrt_value *total = part(w, running_sum(w, counts, 0), 0, last, last);
+  if (w->s) return;
+  mrt_value *rest = put(w, MRT_OP_sub, NULL, number(w, r->rows, total), total);
+  mrt_value *least = put(w, MRT_OP_minimum, NULL, rest,
+                         put(w, MRT_OP_amin, &first, counts, NULL));
+  mrt_value *bad = below(w, least, 0);
+  if (w->s) return;
+  int64_t own = r->own->type.dims[0];
+  mrt_value *in[] = { shaped(w, MRT_OP_expand, bad, 1, own, 0),
+                      number(w, -1, r->own), r->own };
+  if (!w->s)
+    w->s = mrt_partition_put(w->p, MRT_OP_where, NULL, 3, in, w->at, &r->own);
+}
+
+mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, bool sure,
+                          mrt_route *r) {
   numbers w = { p, counts->origin, MRT_OK };
   int64_t n = p->size, own = counts->type.dims[0] / n, C = r->room;
   mrt_cast_options wide = { .dtype = MRT_i64 };
@@ -164,6 +185,7 @@ mrt_status mrt_route_make(mrt_partition *p, mrt_value *counts, mrt_route *r) {
   r->take = row(&w, at_most(&w, take, r->rows - 1), n * C);
   if (!w.s) order_places(&w, r, within, slots);
   if (!w.s) find_home(&w, r, row(&w, ends, n), row(&w, before, n));
+  if (!w.s && !sure) refuse_bad(&w, r, counts);
   return w.s;
 }
 
