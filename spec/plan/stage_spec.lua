@@ -126,7 +126,7 @@ describe("the stages of a plan", function()
   it("are refused by name", function()
     local plan = mlp_plan()
     assert.error_matches(function() plan:stage "nosuch" end,
-      "no stage 'nosuch', there is traced, differentiated, partition, simplify")
+      "no stage 'nosuch', there is traced, differentiated, experts, partition, simplify")
     assert.error_matches(function() plan:save("x.graph.svg", { stage = 3 }) end,
       "no stage '3'")
     assert.error_matches(function() plan:save("x.svg", { stage = "fuse" }) end,
