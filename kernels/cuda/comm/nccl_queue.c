@@ -114,8 +114,8 @@ static ncclResult_t queue_exchange(const mrt_nccl *n, const mrt_collective *a,
     code = n->lib.send((const char *)a->in + at, piece, ncclUint8, r, n->comm,
                        queue);
     if (!code)
-      code = n->lib.recv((char *)a->out + at, piece, ncclUint8, r, n->comm,
-                         queue);
+      code =
+          n->lib.recv((char *)a->out + at, piece, ncclUint8, r, n->comm, queue);
   }
   ncclResult_t end = n->lib.end_group();
   return code ? code : end;
