@@ -23,10 +23,10 @@ typedef struct mrt_located {
 typedef struct mrt_partition {
   mrt_graph *g;
   int64_t comm, rank, size;
-  bool inputs;     /* what lies in pieces are inputs, along the sequence; else
+  bool inputs;   /* what lies in pieces are inputs, along the sequence; else
                   weights */
-  bool no_ring;    /* of inputs: keys and values are gathered for attention */
-  bool sequence;   /* sums may be taken in pieces of leading dimensions */
+  bool no_ring;  /* of inputs: keys and values are gathered for attention */
+  bool sequence; /* sums may be taken in pieces of leading dimensions */
   mrt_located *values; /* by id */
   int count;
   mrt_arena scratch; /* of one node */
