@@ -65,7 +65,7 @@ typedef struct mrt_variable {
   int64_t outer; /* > 0: all pieces are [ranks, outer, inner] of it, which is
                     [outer, ranks, inner]; 0: they are what lies there */
   int comm;
-  bool own_rows; /* of those: the ranks have rows of their own */
+  bool own_rows;              /* of those: the ranks have rows of their own */
   bool reshard_after_forward; /* gathered again for the backward pass */
   bool supposed; /* they do not: plans are made as if, and none is run */
   struct mrt_tensor **shards; /* of a bucket: borrowed, whose data it has */
