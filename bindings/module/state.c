@@ -134,19 +134,26 @@ static int cut(lua_State *L) {
       mrt_variable_cut(m->ctx, part, piece, comm, outer, lua_toboolean(L, 5)));
   return 0;
 }
+/* The weights in the second argument, and the number of ranks in the third. */
+static mrt_lua_handles *check_shared(lua_State *L, mrt_binding *m,
+                                     const char *who, int *ranks) {
+  lua_Integer n = luaL_checkinteger(L, 3);
+  if (n < 1 || n > INT_MAX)
+    mrt_lua_fail(L, m, MRT_EVALUE, who, "%I ranks", (LUAI_UACINT)n);
+  *ranks = (int)n;
+  return mrt_lua_check_list(L, m, 2, who);
+}
 /* weights_to_cut(loss, weights, ranks, sequence) -> {outer, ...}, 0: not at all */
 static int weights_to_cut(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
+  int ranks;
   mrt_tensor *loss = mrt_lua_check_tensor(L, m, 1, "cut");
-  mrt_lua_handles *weights = mrt_lua_check_list(L, m, 2, "cut");
-  lua_Integer ranks = luaL_checkinteger(L, 3);
-  if (ranks < 1 || ranks > INT_MAX)
-    mrt_lua_fail(L, m, MRT_EVALUE, "cut", "%I ranks", (LUAI_UACINT)ranks);
+  mrt_lua_handles *weights = check_shared(L, m, "cut", &ranks);
   size_t n = (size_t)weights->count;
   int64_t *outer = lua_newuserdatauv(L, (n + 1) * sizeof *outer, 0);
   MRT_CHECK(L, m, "cut",
-            mrt_weights_to_cut(m->ctx, loss, weights->at, weights->count,
-                               (int)ranks, lua_toboolean(L, 4), outer));
+            mrt_weights_to_cut(m->ctx, loss, weights->at, weights->count, ranks,
+                               lua_toboolean(L, 4), outer));
   mrt_lua_handles_clear(weights);
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {
@@ -158,16 +165,14 @@ static int weights_to_cut(lua_State *L) {
 /* experts_to_cut(loss, weights, ranks) -> {boolean, ...} */
 static int experts_to_cut(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
+  int ranks;
   mrt_tensor *loss = mrt_lua_check_tensor(L, m, 1, "experts");
-  mrt_lua_handles *weights = mrt_lua_check_list(L, m, 2, "experts");
-  lua_Integer ranks = luaL_checkinteger(L, 3);
-  if (ranks < 1 || ranks > INT_MAX)
-    mrt_lua_fail(L, m, MRT_EVALUE, "experts", "%I ranks", (LUAI_UACINT)ranks);
+  mrt_lua_handles *weights = check_shared(L, m, "experts", &ranks);
   size_t n = (size_t)weights->count;
   bool *cut = lua_newuserdatauv(L, (n + 1) * sizeof *cut, 0);
   MRT_CHECK(L, m, "experts",
-            mrt_experts_to_cut(m->ctx, loss, weights->at, weights->count,
-                               (int)ranks, cut));
+            mrt_experts_to_cut(m->ctx, loss, weights->at, weights->count, ranks,
+                               cut));
   mrt_lua_handles_clear(weights);
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {

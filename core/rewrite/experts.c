@@ -18,11 +18,9 @@
  * SPDX-License-Identifier: MIT */
 #include "rewrite/experts.h"
 #include "op/apply.h"
-#include "op/cast.h"
 #include "op/collective.h"
-#include "op/make.h"
 #include "op/search.h"
-#include "op/views.h"
+#include "rewrite/partition_build.h"
 
 #include <math.h>
 
@@ -330,33 +328,20 @@ static mrt_status carry(experts_walk *w, const mrt_node *n) {
   return placed_of(w, n->out[0])->sum = out, MRT_OK;
 }
 
-static mrt_status as_dtype(experts_walk *w, mrt_dtype dtype, mrt_value **v) {
-  mrt_cast_options o = { .dtype = dtype };
-  if ((*v)->type.dtype == dtype) return MRT_OK;
-  return mrt_partition_put(&w->p, MRT_OP_cast, &o, 1, v, (*v)->origin, v);
-}
-
-/* What is reduced already, as the reduction has it. */
+/* What is reduced already, as the reduction has it: a mean is of wide numbers. */
 static mrt_status reduce(experts_walk *w, const mrt_node *n) {
   const mrt_collective_options *o = n->options;
-  mrt_value *in[2] = { placed_of(w, n->in[0])->sum, NULL };
+  building b = { &w->p, n->origin, MRT_OK };
+  mrt_value *sum = placed_of(w, n->in[0])->sum;
   placed *at = placed_of(w, n->out[0]);
-  at->local = in[0];
+  at->local = sum;
   if (o->op == MRT_REDUCE_SUM) return MRT_OK;
-  mrt_dtype dtype = in[0]->type.dtype;
-  if (mrt_is_narrow(dtype)) MRT_TRY(as_dtype(w, MRT_f32, &in[0]));
-  const mrt_type *t = &in[0]->type;
-  mrt_full_options share = { .value = 1 / (double)w->p.size,
-                             .dtype = t->dtype };
-  mrt_shape_options shape = { .shape = { .count = t->rank } };
-  for (int i = 0; i < t->rank; i++) shape.shape.at[i] = t->dims[i];
-  MRT_TRY(mrt_partition_put(&w->p, MRT_OP_full, &share, 0, NULL, n->origin,
-                            &in[1]));
-  MRT_TRY(mrt_partition_put(&w->p, MRT_OP_expand, &shape, 1, &in[1], n->origin,
-                            &in[1]));
-  MRT_TRY(
-      mrt_partition_put(&w->p, MRT_OP_mul, NULL, 2, in, n->origin, &at->local));
-  return as_dtype(w, dtype, &at->local);
+  mrt_dtype dtype = sum->type.dtype;
+  if (mrt_is_narrow(dtype)) sum = cast(&b, sum, MRT_f32);
+  if (!sum) return b.status;
+  mrt_value *share = constant(&b, 1 / (double)w->p.size, &sum->type);
+  at->local = cast(&b, PUT(&b, mul, NULL, sum, share), dtype);
+  return b.status;
 }
 
 static mrt_status keep(experts_walk *w, mrt_node *n) {

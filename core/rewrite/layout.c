@@ -4,8 +4,8 @@
  *   gives   base, offset and strides of every value; no view nodes are left
  *   method  One walk.  A view's layout follows from its input's; where it
  *           cannot, and where a kernel wants contiguous bytes, a copy goes in
- *           (one per value, and one for each collective).  An update's outputs lie where its inputs lie.
- *           Plan outputs get contiguous storage of their own.  A cat of all
+ *           (one per value, and one for each collective).  An update's outputs
+ *           lie where its inputs lie.  Plan outputs get contiguous storage of their own.  A cat of all
  *           results of one node, which nothing else reads and whose kernel
  *           writes with any strides, is no node: it becomes the last result,
  *           and the others parts of it.
