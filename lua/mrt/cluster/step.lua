@@ -195,7 +195,8 @@ local function tied(job, first)
     { size = 2, stride = apart * (job.mesh.pipeline - 1) }))
 end
 
-local MOMENTS <const> = 8 -- bytes of a parameter
+--- Bytes of a parameter's moments.
+step.moments = 8
 
 -- Moments that lie in the host's memory come and go in parts, both at once: the first has
 -- come before anything is updated, and nothing else is computed meanwhile.
@@ -204,7 +205,7 @@ local function updated(job, parameters)
   local seconds = mine * job.software.update / (job.cluster.device.bandwidth
     * job.cluster.device.streams.update)
   if not job.offload then return seconds end
-  return math.max(seconds, mine * MOMENTS / job.cluster.swap.bandwidth)
+  return math.max(seconds, mine * step.moments / job.cluster.swap.bandwidth)
 end
 
 --- Predict a step.

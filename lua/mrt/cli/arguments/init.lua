@@ -180,4 +180,15 @@ function arguments.script(given)
   return o
 end
 
+--- A command of mrt on the script that runs, with the words that it was given, for a shell.
+---
+---     arguments.again "launch -n 2"  --> 'mrt' launch -n 2 'train.lua' '--steps' '5'
+---@param command string
+---@return string
+function arguments.again(command)
+  local words = {}
+  for i = 0, #arg do words[i + 1] = "'" .. arg[i]:gsub("'", "'\\''") .. "'" end
+  return ("'%s' %s %s"):format(arg[-1], command, table.concat(words, " "))
+end
+
 return arguments

@@ -75,7 +75,7 @@ end
 local function offloaded(o, c)
   local swap = o.cluster.swap
   if c.over <= 0 or not swap then return nil end
-  local other = setmetatable({ offload = "state" }, getmetatable(c))
+  local other = { offload = "state" }
   for key, value in pairs(c) do other[key] = value end
   local fits = measure_one(o, other) and other.over <= 0 and other.memory.host <= swap.memory
   return fits and other or nil

@@ -8,12 +8,12 @@
 --- SPDX-License-Identifier: MIT
 
 local estimate = require "mrt.estimate"
+local step = require "mrt.cluster.step"
 
 local memory = {}
 
 -- Bytes of a parameter; mrt gathers weights as they are stored, in f32.
 local WEIGHT <const>, OWN <const>, GRADIENT <const>, STATE <const> = 2, 4, 4, 12
-local MOMENTS <const> = 8 -- of the state
 
 --- What a device keeps for its context and libraries, which no plan has.
 memory.reserved = 2 ^ 30
@@ -78,7 +78,7 @@ function memory.of(job, stages, own)
       state = n * STATE / cut(1), stage = s, buffers = 0,
       activations = activations(job, s, stage.layers, kept, whole) }
     if job.offload then -- all but two layers' moments
-      m.host = n * MOMENTS / cut(1)
+      m.host = n * step.moments / cut(1)
       m.state = m.state - m.host * math.max(0, 1 - 2 / (stage.layers + 1))
     end
     if job.zero >= 2 then -- units that are gathered, and scattered, two at a time
