@@ -113,10 +113,7 @@ end
 
 -- The same script on so many ranks, which print their figures.
 local function started(ranks)
-  local words = {}
-  for i = 0, #arg do words[i + 1] = "'" .. arg[i]:gsub("'", "'\\''") .. "'" end
-  local pipe <close> = io.popen(("'%s' launch --no-prefix -n %d %s --json"):format(arg[-1], ranks,
-    table.concat(words, " ")))
+  local pipe <close> = io.popen(arguments.again("launch --no-prefix -n " .. ranks) .. " --json")
   return json.decode(pipe:read "a") or os.exit(1) -- it has said why
 end
 

@@ -64,15 +64,8 @@ local tokens, targets = loader:next()
 
 -- ---- alone: why one rank will not do -----------------------------------------
 
--- A command of mrt on this script, with the flags it was given.
-local function again(command)
-  local words = {}
-  for i = 0, #arg do words[i + 1] = "'" .. arg[i]:gsub("'", "'\\''") .. "'" end
-  return ("'%s' %s %s"):format(arg[-1], command, table.concat(words, " "))
-end
-
 local function plan_of(ranks)
-  local pipe <close> = io.popen(again("plan --json --ranks " .. ranks))
+  local pipe <close> = io.popen(arguments.again("plan --json --ranks " .. ranks))
   return json.decode(pipe:read "a") or os.exit(1) -- it has said why
 end
 
@@ -91,7 +84,7 @@ if comm.size == 1 then
   show(1, step:with { memory = false }:plan(tokens, targets))
   if flags.ranks > 1 then
     show(flags.ranks, plan_of(flags.ranks))
-    if not os.execute(again("launch --no-prefix -n " .. flags.ranks)) then os.exit(1) end
+    if not os.execute(arguments.again("launch --no-prefix -n " .. flags.ranks)) then os.exit(1) end
   end
   return
 end

@@ -78,12 +78,6 @@ end
 
 -- ---- alone: plans of all stages, and the picture -------------------------------
 
-local function again(command)
-  local words = {}
-  for i = 0, #arg do words[i + 1] = "'" .. arg[i]:gsub("'", "'\\''") .. "'" end
-  return ("'%s' %s %s"):format(arg[-1], command, table.concat(words, " "))
-end
-
 -- Bytes of each stage by `field` of its plan.
 local function bytes_of(plans, field)
   local out = {}
@@ -116,7 +110,7 @@ end
 
 if comm.size == 1 then
   plan_all()
-  local begin = again("launch --no-prefix -n " .. flags.stages)
+  local begin = arguments.again("launch --no-prefix -n " .. flags.stages)
   if flags.stages > 1 and not os.execute(begin) then os.exit(1) end
   return
 end
