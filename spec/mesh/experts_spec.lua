@@ -180,4 +180,20 @@ describe("experts on ranks", function()
       assert.equal(6, dropped)
     end
   end)
+
+  it("refuse counts that no rows have, on all ranks", function()
+    for _, counts in ipairs { "{ 4, -2, 3, 1 }", "{ 4, 4, 3, 1 }" } do
+      local results = ranks.run(2, ([[
+        local w = mrt.variable(mrt.eval(mrt.randn(4, 6, 6)))
+        local x, counts = mrt.eval(mrt.randn(8, 6)), mrt.tensor(%s, "i64")
+        local opt = optim.sgd({ w }, { lr = 0.1 })
+        local step = mrt.compile(function(a, c)
+          local loss = a:grouped_matmul(w, c):square():sum()
+          opt:step(mrt.grad(loss, { w }))
+          return loss
+        end, { mesh = { expert = 2, comm = comm } })
+        return tostring(select(2, pcall(step, x, counts)))]]):format(counts))
+      for r = 1, 2 do assert.matches("a group of %-1 rows, 0 or more wanted", results[r]) end
+    end
+  end)
 end)
