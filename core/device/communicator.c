@@ -99,8 +99,9 @@ static mrt_status check(const mrt_communicator *comm, const mrt_collective *c,
       c->peer == comm->rank)
     return mrt_fail(e, MRT_EVALUE, "rank %d cannot %s itself", c->peer,
                     c->kind == MRT_COLLECT_send ? "send to" : "receive from");
-  if (c->kind == MRT_COLLECT_shift && overlaps(comm, c))
-    return mrt_fail(e, MRT_EVALUE, "a shift in place, memory apart wanted");
+  if (mrt_collective_apart(c->kind) && overlaps(comm, c))
+    return mrt_fail(e, MRT_EVALUE, "%s in place, memory apart wanted",
+                    row->name);
   return reduces(c) ? mrt_reduction_check(c->reduction, c->dtype, e) : MRT_OK;
 }
 

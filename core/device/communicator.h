@@ -46,8 +46,9 @@ typedef struct mrt_collective {
   int peer;      /* of broadcast: the root; of send and recv: the other rank;
                     of shift: how many ranks on, in a circle */
   const void *in;
-  void *out; /* may be `in`, but not of all_to_all and shift; of allgather, `in`
-                may be its own piece of it */
+  void
+      *out; /* may be `in`, but for mrt_collective_apart; of allgather, `in` may
+                be its own piece of it */
   const char *file; /* who asks */
   int line;
 } mrt_collective;
@@ -108,6 +109,11 @@ const char *mrt_reduction_name(mrt_reduction reduction);
 /* Can elements of this dtype be reduced so?  EDTYPE. */
 mrt_status mrt_reduction_check(mrt_reduction reduction, mrt_dtype dtype,
                                mrt_error *e);
+
+/* Must `out` lie apart from `in`? */
+static inline bool mrt_collective_apart(mrt_collective_kind kind) {
+  return kind == MRT_COLLECT_shift || kind == MRT_COLLECT_all_to_all;
+}
 
 /* Bytes that this rank gives and gets. */
 size_t mrt_collective_in_bytes(const mrt_collective *c, int size);

@@ -130,12 +130,8 @@ static void refuse(const mrt_call *call, mrt_status s) {
   call->run->refused = call->node + 1;
 }
 
-static bool is_apart(const mrt_collective *c) {
-  return c->kind == MRT_COLLECT_shift;
-}
-
 /* At the node's first run: its communicator.  The device keeps in mind that the
- * run  * needs it. */
+ * run needs it. */
 static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
   const mrt_collective_options *o = call->options;
   mrt_error *e = call->run->error;
@@ -156,7 +152,9 @@ static mrt_status join(const mrt_call *call, const mrt_collective *asked) {
     return MRT_OK;
   size_t in = mrt_collective_in_bytes(asked, comm->size),
          out = mrt_collective_out_bytes(asked, comm->size);
-  size_t bytes = is_apart(asked) ? in + out : in > out ? in : out;
+  size_t bytes = mrt_collective_apart(asked->kind) ? in + out
+                 : in > out                        ? in
+                                                   : out;
   return mrt_cuda_comm_staging(c, m->cc, bytes, &m->stage, e);
 }
 
@@ -190,7 +188,8 @@ static void place(meeting *m, const mrt_collective *asked, size_t in,
   m->asked = *asked;
   m->asked.in = beyond(m->stage->data, in < out && in ? own : 0);
   m->asked.out = beyond(m->stage->data, out < in && out ? own : 0);
-  if (is_apart(asked)) m->asked.out = beyond(m->stage->data, in);
+  if (mrt_collective_apart(asked->kind))
+    m->asked.out = beyond(m->stage->data, in);
 }
 
 static cudaError_t queue_staged(const mrt_call *call,

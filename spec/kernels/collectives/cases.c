@@ -156,6 +156,8 @@ static double wanted(const state *s, const mrt_collective *c, int64_t i,
   *bound = 0;
   if (c->kind == MRT_COLLECT_allgather || c->kind == MRT_COLLECT_compare)
     return number(s, (int)(i / piece), i % piece);
+  if (c->kind == MRT_COLLECT_all_to_all)
+    return number(s, (int)(i / piece), s->comm->rank * piece + i % piece);
   if (c->kind == MRT_COLLECT_broadcast) return number(s, c->peer, i);
   if (c->kind == MRT_COLLECT_shift)
     return number(s, (s->comm->rank - c->peer + s->comm->size) % s->comm->size,
@@ -207,7 +209,7 @@ static void places(state *s, mrt_collective c) {
   for (int place = 0; place < PLACES; place++)
     if (s->rooms[1] || place == PRIVATE)
       for (int in_place = 0; in_place < 2; in_place++)
-        if (!in_place || c.kind != MRT_COLLECT_shift)
+        if (!in_place || !mrt_collective_apart(c.kind))
           one(s, c, place, in_place);
 }
 
@@ -241,6 +243,8 @@ static void every_kind(state *s, mrt_dtype dtype, int64_t count) {
   c.kind = MRT_COLLECT_shift;
   for (c.peer = 0; c.peer < size; c.peer++)
     if (small) places(s, c);
+  c.kind = MRT_COLLECT_all_to_all, c.count = count / size * size, c.peer = 0;
+  places(s, c);
 }
 
 /* ---- laws ---------------------------------------------------------------- */
@@ -310,13 +314,14 @@ static void traffic(state *s) {
   memset(s->rooms[0], 0, 4 * (size_t)count);
   static const mrt_collective_kind kinds[] = { MRT_COLLECT_reduce_scatter,
                                                MRT_COLLECT_allgather,
+                                               MRT_COLLECT_all_to_all,
                                                MRT_COLLECT_allreduce };
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     uint64_t before = s->comm->sent;
     c.kind = kinds[i];
     s->wrong += team_do(s->comm, c);
     s->wrong += team_wrong(
-        s->comm, s->comm->sent - before != part * (1 + i / 2), "traffic");
+        s->comm, s->comm->sent - before != part * (1 + i / 3), "traffic");
   }
   c.kind = MRT_COLLECT_shift;
   for (c.peer = 0; c.peer < s->comm->size; c.peer++) {

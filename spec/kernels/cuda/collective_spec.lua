@@ -83,6 +83,7 @@ for _, way in ipairs(ways) do
           end
           case(dtype, "allgather", function(x) return comm:allgather(x) end)
           case(dtype, "broadcast", function(x) return comm:broadcast(x, { root = 1 }) end)
+          case(dtype, "all_to_all", function(x) return comm:all_to_all(x) end)
           case(dtype, "shift", function(x) return comm:shift(x) end)
         end
         local bad = {}
@@ -103,7 +104,7 @@ for _, way in ipairs(ways) do
         end
         print(#cases .. " cases", #bad .. " bad", table.concat(bad, ", "))]])
       assert.equal(0, code, out)
-      for r = 0, 1 do has(out, ("[%d] 95 cases\t0 bad"):format(r)) end
+      for r = 0, 1 do has(out, ("[%d] 104 cases\t0 bad"):format(r)) end
     end)
 
     it("move values between two ranks, and of three in parts", function()
