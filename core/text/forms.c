@@ -50,7 +50,17 @@ static bool is_in(const int32_t (*r)[2], int count, int32_t c) {
   return i < count && r[i][0] <= c;
 }
 
+/* A mark that is taken for a letter. */
+static bool is_unordered(int32_t c) {
+  return utf8proc_get_property(c)->combining_class &&
+         is_in(unordered, MRT_COUNT(unordered), c);
+}
+
+/* The first of what a character is taken apart into, where the head is sought. */
+enum { BEGINS = 1 << 30 };
+
 static int class_of(int32_t c) {
+  c &= ~BEGINS;
   int class = utf8proc_get_property(c)->combining_class;
   return class && is_in(unordered, MRT_COUNT(unordered), c) ? 0 : class;
 }
@@ -114,6 +124,22 @@ static mrt_status decompose(mrt_tokenizer *t, const mrt_normalizer *self,
   return MRT_OK;
 }
 
+/* In place; how many are left.  Nothing composes across an unordered mark. */
+static size_t compose(int32_t *c, size_t n) {
+  size_t out = 0;
+  for (size_t i = 0, end; i < n; i = end) {
+    for (end = i; end < n && (c[end] < 0x300 || !is_unordered(c[end])); end++)
+      continue;
+    size_t some = end - i;
+    memmove(c + out, c + i, some * sizeof *c);
+    utf8proc_ssize_t k = utf8proc_normalize_utf32(
+        c + out, (utf8proc_ssize_t)some, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    out += k < 0 ? some : (size_t)k;
+    if (end < n) c[out++] = c[end++];
+  }
+  return out;
+}
+
 static mrt_status put_all(mrt_tokenizer *t, const int32_t *c, size_t n,
                           mrt_chars *out) {
   MRT_TRY(mrt_chars_room(t->ctx, out, 4 * n));
@@ -129,11 +155,7 @@ static mrt_status normalise_part(mrt_tokenizer *t, const mrt_normalizer *self,
   size_t n = c->count;
   MRT_TRY(mrt_ids_room(t->ctx, c, n));
   sort_marks(c->at, n, c->at + n);
-  if (self->compose) {
-    utf8proc_ssize_t k = utf8proc_normalize_utf32(
-        c->at, (utf8proc_ssize_t)n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    n = k < 0 ? n : (size_t)k;
-  }
+  if (self->compose) n = compose(c->at, n);
   return put_all(t, c->at, n, out);
 }
 
@@ -160,4 +182,61 @@ mrt_status mrt_normalise_form(mrt_tokenizer *t, const mrt_normalizer *self,
     done = i;
   }
   return mrt_chars_put(t->ctx, out, text.at + done, text.size - done);
+}
+
+/* ---- the head ------------------------------------------------------------- */
+
+/* The text's beginning that says what becomes of its head, with the head's
+ * characters: up to the second letter behind it. */
+static size_t enough_for(mrt_slice text, size_t head, size_t *characters) {
+  size_t letters = 0, i = 0, n;
+  *characters = 0;
+  for (; i < text.size && letters < 2; i += n) {
+    int32_t c = (int32_t)mrt_utf8_get(text.at + i, &n);
+    if (i < head)
+      ++*characters;
+    else
+      letters += class_of(c) == 0;
+  }
+  return i;
+}
+
+/* As many characters of the text as the head has are counted out to what they
+ * became, in the order after marks were moved: where one is followed by another's
+ * mark, that is taken for its own.  That is how it is there; what is composed
+ * counts with the letter it goes into. */
+mrt_status mrt_head_form(mrt_tokenizer *t, const mrt_normalizer *self,
+                         mrt_slice text, size_t *head) {
+  if (is_simple(self, text)) return MRT_OK;
+  size_t had, size = enough_for(text, *head, &had), count = 0, first = 0;
+  mrt_id_list *all = &t->head_characters;
+  all->count = 0;
+  for (size_t i = 0, n; i < size; i += n) {
+    mrt_utf8_get(text.at + i, &n);
+    MRT_TRY(decompose(t, self, (mrt_slice){ text.at + i, n }, &t->characters));
+    mrt_id_list *some = &t->characters;
+    MRT_TRY(mrt_ids_room(t->ctx, all, some->count));
+    for (size_t k = 0; k < some->count; k++)
+      all->at[all->count++] = some->at[k] | (k == 0 ? BEGINS : 0);
+  }
+  count = all->count;
+  MRT_TRY(mrt_ids_room(t->ctx, all, count));
+  sort_marks(all->at, count, all->at + count);
+  for (size_t begun = 0; first < count; first++) {
+    begun += (all->at[first] & BEGINS) != 0;
+    if (begun > had) break;
+  }
+  for (size_t i = 0; i < count; i++) all->at[i] &= ~BEGINS;
+  if (self->compose) {
+    t->characters.count = 0;
+    MRT_TRY(mrt_ids_room(t->ctx, &t->characters, first));
+    memcpy(t->characters.at, all->at, first * sizeof *all->at);
+    first = compose(t->characters.at, first);
+    compose(all->at, count);
+  }
+  char bytes[4];
+  *head = 0;
+  for (size_t i = 0; i < first; i++)
+    *head += mrt_utf8_put((uint32_t)all->at[i], bytes);
+  return MRT_OK;
 }

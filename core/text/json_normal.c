@@ -18,6 +18,7 @@ static mrt_status form(const mrt_json *j) {
   mrt_normalizer *n;
   const char *type = mrt_json_type(j->at);
   MRT_TRY(add(j, mrt_normalise_form, &n));
+  n->head = mrt_head_form;
   n->compatible = type[2] == 'K';
   n->compose = type[strlen(type) - 1] == 'C';
   return MRT_OK;

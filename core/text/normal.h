@@ -52,7 +52,7 @@ mrt_normalise_text mrt_normalise_form, mrt_normalise_lower,
 typedef mrt_status mrt_normal_head(mrt_tokenizer *t, const mrt_normalizer *self,
                                    mrt_slice text, size_t *head);
 mrt_normal_head mrt_head_strip, mrt_head_prepend, mrt_head_replace,
-    mrt_head_charsmap;
+    mrt_head_charsmap, mrt_head_form;
 
 /* ---- charsmap.c ---------------------------------------------------------- */
 

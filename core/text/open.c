@@ -114,7 +114,7 @@ MRT_API mrt_status mrt_tokenizer_add(mrt_tokenizer *t,
 MRT_API mrt_status mrt_tokenizer_compose(mrt_tokenizer *t) {
   mrt_normalizer *n = mrt_tokenizer_normalizer(t);
   if (!n) return mrt_nomem(&t->ctx->error);
-  n->apply = mrt_normalise_form, n->compose = true;
+  n->apply = mrt_normalise_form, n->head = mrt_head_form, n->compose = true;
   return MRT_OK;
 }
 

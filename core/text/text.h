@@ -232,7 +232,7 @@ struct mrt_tokenizer {
   mrt_id_list ids;                    /* what encoding has made so far */
   mrt_chars repaired;                 /* a text with U+FFFD in it */
   mrt_chars normal[2], bert, accents; /* of normalizers */
-  mrt_id_list characters;
+  mrt_id_list characters, head_characters;
   size_t original;      /* bytes, before they were normalised */
   mrt_pieces pieces[2]; /* what is decoded */
 };

@@ -32,6 +32,7 @@ MRT_API void mrt_tokenizer_free(mrt_tokenizer *t) {
   mrt_chars_free(ctx, &t->bert);
   mrt_chars_free(ctx, &t->accents);
   mrt_ids_free(ctx, &t->characters);
+  mrt_ids_free(ctx, &t->head_characters);
   mrt_unigram_free(ctx, &t->unigram);
   mrt_cache_free(ctx, &t->cache);
   mrt_merging_free(ctx, &t->merging);

@@ -17,7 +17,8 @@ WORDS = {"type": "WordLevel", "unk_token": "<unk>",
          "vocab": {w: i for i, w in enumerate(["<unk>"] + CHARACTERS)}}
 FIRST = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "first", "split": True}
 SINGLE = {"type": "FixedLength", "length": 1}
-TEXTS = ["", "the a", "  the\ta", "a the", "\n\n the", "\u00bda,\u00e9 the", "e\u0301the \u0416a\u65e5 \u65e5", "TheA a  "]
+TEXTS = ["", "the a", "  the\ta", "a the", "\n\n the", "\u00bda,\u00e9 the", "e\u0301the \u0416a\u65e5 \u65e5", "TheA a  ",
+         "\u00af\u034b\u0327the", "a\u08cf\u0301 the"]
 
 
 def bpe(vocab, merges, **more):
@@ -50,6 +51,7 @@ LETTERS = sequence(FIRST, SINGLE)
 CASES = [
     # what is taken away or put at the beginning moves Metaspace's first place
     dict(normalizer=normal({"type": "Nmt"}, {"type": "NFKC"}, STRIP), pre_tokenizer=LETTERS),
+    dict(normalizer=normal({"type": "NFC"}), pre_tokenizer=SINGLE),
     dict(normalizer=normal(replace(" {2,}", MARK)), pre_tokenizer=LETTERS),
     dict(normalizer=normal({"type": "Prepend", "prepend": "x"}, {"type": "NFD"}),
          pre_tokenizer=sequence(split(".", "Isolated"), FIRST, SINGLE)),
