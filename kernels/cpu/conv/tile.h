@@ -84,18 +84,29 @@ INLINED void put_whole(int vecs, vec sum[ROWS][VECS], const target *at) {
     }
 }
 
+/* Rows or columns are missing: of `sums`, vecs vectors to a row.  Apart from
+ * the loop, for what it needs of registers made compilers keep sums of whole
+ * tiles in memory. */
+static __attribute__((noinline)) void put_edge(int vecs, const real *sums,
+                                               const target *at) {
+  for (int i = 0; i < at->rows; i++)
+    for (int j = 0; j < vecs; j++, sums += LANES)
+      put(at->y[i] + j * LANES, vec_load(sums), at->n - j * LANES,
+          at->bias ? at->bias + j * LANES : NULL, at->add);
+}
+
 INLINED void put_tile(int vecs, vec sum[ROWS][VECS], const target *at) {
   if (at->rows == ROWS && at->n == vecs * LANES) {
     put_whole(vecs, sum, at);
     return;
   }
+  real room[ROWS * COLS];
 #pragma GCC unroll 6
   for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < vecs; j++)
-      if (i < at->rows)
-        put(at->y[i] + j * LANES, sum[i][j], at->n - j * LANES,
-            at->bias ? at->bias + j * LANES : NULL, at->add);
+      vec_store(room + (i * vecs + j) * LANES, sum[i][j]);
+  put_edge(vecs, room, at);
 }
 
 /* Sums over `count` places of the kernel and k channels each; w holds vecs
