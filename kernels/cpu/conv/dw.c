@@ -30,7 +30,7 @@
 #include "conv/winograd.h"
 
 enum {
-  PLACES = 64, /* a block's strip of dy is 16 KiB with AVX-512 */
+  UNITS = 64, /* of a block: its strip of dy is 16 KiB with AVX-512 */
   TILE = ROWS * COLS,
   TILES = 192 * 1024 / (TILE * (int)sizeof(real)) /* of a chunk: 192 KiB */
 };
@@ -57,7 +57,7 @@ typedef struct dw_conv {
 
 /* A thread's scratch. */
 typedef struct dw_work {
-  real *dy;    /* [PLACES][COLS] */
+  real *dy;    /* [UNITS][COLS] */
   real *tiles; /* [TILES][ROWS][COLS] */
   stretch *stretches;
   real *reads; /* of a tap, as units */
@@ -106,16 +106,19 @@ static int64_t read_channels(const dw_conv *c) {
   return round_up(least(c->k, TILES * ROWS), LANES);
 }
 
+/* Places of y in a block. */
+static int64_t places_of(const dw_conv *c) {
+  return UNITS * most(1, c->with.each);
+}
+
 static dw_work carve(const dw_conv *c, uintptr_t *at) {
   dw_work w = { .dy = (real *)*at };
-  w.tiles = w.dy + PLACES * COLS;
+  w.tiles = w.dy + UNITS * COLS;
   w.reads = w.tiles + TILES * TILE;
   w.stretches = (stretch *)w.reads;
-  if (c->mixed)
-    w.stretches =
-        (stretch *)(w.reads + PLACES / c->with.each * read_channels(c));
-  w.copied = w.stretches + PLACES;
-  *at = (uintptr_t)(w.copied + (c->mixed ? PLACES : 0));
+  if (c->mixed) w.stretches = (stretch *)(w.reads + UNITS * read_channels(c));
+  w.copied = w.stretches + places_of(c);
+  *at = (uintptr_t)(w.copied + (c->mixed ? UNITS : 0));
   *at = (uintptr_t)round_up((int64_t)*at, 64);
   return w;
 }
@@ -249,10 +252,10 @@ static void store(const dw_conv *c, const chunk *of, const real *tiles) {
 }
 
 static void run_chunk(const dw_conv *c, const chunk *of, const dw_work *w) {
-  int64_t places = c->N * c->h.y * c->w.y;
+  int64_t places = c->N * c->h.y * c->w.y, block = places_of(c);
   memset(w->tiles, 0, (size_t)((of->to - of->from) * TILE) * sizeof(real));
-  for (int64_t p = 0; p < places; p += PLACES)
-    add_block(c, of, p, least(p + PLACES, places), w);
+  for (int64_t p = 0; p < places; p += block)
+    add_block(c, of, p, least(p + block, places), w);
   round_tiles(c, of->to - of->from, w->tiles);
   store(c, of, w->tiles);
 }

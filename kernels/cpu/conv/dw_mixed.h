@@ -98,7 +98,7 @@ static int copy_singles(const dw_conv *c, int64_t k, int64_t n, int count,
 static int copy_reads(const dw_conv *c, int64_t k, int64_t n, int count,
                       const dw_work *w) {
   if (c->with.each == 1) return copy_singles(c, k, n, count, w);
-  const char *at[PLACES + 1] = { 0 };
+  const char *at[2 * UNITS + 1] = { 0 };
   int64_t step = c->w.stride * c->x_c * c->x_bytes;
   for (int i = 0; i < count; i++) {
     const stretch *s = &w->stretches[i];
@@ -107,7 +107,7 @@ static int copy_reads(const dw_conv *c, int64_t k, int64_t n, int count,
   }
   int each = c->with.each, copied = 0;
   real *to = w->reads;
-  for (int64_t q = 0; q < PLACES / each; q++) {
+  for (int64_t q = 0; q < UNITS; q++) {
     const char *a = at[q * each], *b = each > 1 ? at[q * each + 1] : NULL;
     if (!a && !b) continue;
     read_places(&c->with.a, a, b, to, n);
