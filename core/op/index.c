@@ -3,6 +3,8 @@
  *   gather          y[i,j] = x[index[i,j], j]  for dim 1 of two
  *   embedding       y[i,:] = w[ids[i],:]
  *   embedding_grad  dw = 0;  dw[ids[i],:] += dy[i,:]
+ *   embedding_add   y = c + embedding_grad(ids, dy), which may lie on c: the pass
+ *                   add_products makes it
  *
  *   index  i64 | i32 | u8, 0-based; the rank of x, no size above x's but
  *          along dim
@@ -193,6 +195,45 @@ const mrt_op mrt_op_embedding_grad = {
   .shard_rule = embedding_grad_shard_rule,
   .grad = embedding_grad_gradient,
   .flops = embedding_grad_flops,
+  .width = MRT_WIDE,
+  .narrow_inputs = 2,
+  .traits = MRT_LIBRARY | MRT_CLAMPS,
+};
+
+static mrt_status embedding_add_infer(mrt_infer *c) {
+  const mrt_type *table = c->in[2];
+  if (table->rank != 2)
+    return mrt_refuse(c, MRT_ESHAPE, "table %s, two dimensions wanted",
+                      mrt_show(table).s);
+  mrt_embedding_grad_options o = { .rows = table->dims[0] };
+  mrt_infer rows = *c;
+  rows.nin = 2, rows.options = &o;
+  MRT_TRY(embedding_grad_infer(&rows));
+  c->out[0] = rows.out[0];
+  MRT_TRY(mrt_want_same_dtype(c, 1, 2));
+  return mrt_want_shape(c, 2, 2, c->out[0].dims, "a row for each id's C");
+}
+
+static void embedding_add_parts(mrt_build *b, mrt_tensor **value) {
+  mrt_embedding_grad_options o = { .rows = mrt_of(b->in[2])->dims[0] };
+  value[0] =
+      mrt_add(b, b->in[2], MRT_MAKE(b, embedding_grad, &o, b->in[0], b->in[1]));
+}
+static void embedding_add_gradient(mrt_build *b) {
+  mrt_grad_decomposed(b, embedding_add_parts);
+}
+
+const mrt_op mrt_op_embedding_add = {
+  .name = "embedding_add",
+  .number = MRT_OP_embedding_add,
+  .cost = MRT_COST_move,
+  .doc = "y = c; y[ids[i],:] += dy[i,:], from ids, dy, c",
+  .min_inputs = 3,
+  .max_inputs = 3,
+  .infer = embedding_add_infer,
+  .grad = embedding_add_gradient,
+  .flops = embedding_grad_flops,
+  .inplace = 4,
   .width = MRT_WIDE,
   .narrow_inputs = 2,
   .traits = MRT_LIBRARY | MRT_CLAMPS,

@@ -1,11 +1,13 @@
-/* add_products.c -- which products are added to a sum where it lies?
+/* add_products.c -- what is added to a sum where it lies?
  *
  *   needs   a captured graph, its dtypes final
  *   gives   matmul_add(a, b, c) in place of add(c, matmul(a, b)), where c is a
  *           product or such a sum, and nobody else reads either: gradients of
- *           a weight that is used more than once
- *   where   f32, in products of no more than MRT_ADDED_AT_ONCE terms, and the
- *           device has the kernel
+ *           a weight that is used more than once.
+ *           embedding_add(ids, dy, c) in place of add(c, embedding_grad(ids, dy)):
+ *           those of a table that is a matrix, too
+ *   where   The device has the kernel.  Products in f32, of no more than
+ *           MRT_ADDED_AT_ONCE terms; tables that are no smaller than dy.
  *   method  One walk.  Of two products the one that comes later is added.
  *   never   changes a bit
  *
@@ -55,16 +57,31 @@ static bool has_kernel(const mrt_graph *g, const mrt_node *n) {
   return d->kernel(d, n->op->number, mrt_node_real(n));
 }
 
-/* The addition itself becomes another node, and keeps its place. */
-static mrt_status replace(mrt_graph *g, mrt_node *n, int which) {
-  mrt_node old = *n, *product = n->in[which]->node;
+/* Which input of the addition is a table's gradient by its rows; -1: neither. */
+static int find_rows(const mrt_node *n) {
+  if (n->op->number != MRT_OP_add) return -1;
+  for (int i = 0; i < 2; i++) {
+    const mrt_value *rows = n->in[i], *c = n->in[!i];
+    if (rows->node && rows->uses == 1 && c->node && !c->node->op->view &&
+        c->uses == 1 && rows->node->op->number == MRT_OP_embedding_grad &&
+        mrt_type_equal(&rows->type, &c->type) &&
+        mrt_type_count(&rows->type) >= mrt_type_count(&rows->node->in[1]->type))
+      return i;
+  }
+  return -1;
+}
+
+/* The addition itself becomes another node, which reads what the one of input
+ * `which` read, and keeps its place. */
+static mrt_status replace(mrt_graph *g, mrt_node *n, int which, int op) {
+  mrt_node old = *n, *added = n->in[which]->node;
   mrt_value **in = MRT_NEW(&g->arena, mrt_value *, 3);
   if (!in) return mrt_nomem(&g->ctx->error);
-  in[0] = product->in[0], in[1] = product->in[1], in[2] = n->in[!which];
-  n->op = mrt_ops[MRT_OP_matmul_add], n->label = n->op->name;
+  in[0] = added->in[0], in[1] = added->in[1], in[2] = n->in[!which];
+  n->op = mrt_ops[op], n->label = n->op->name;
   n->options = NULL, n->in = in, n->nin = 3;
   if (!has_kernel(g, n)) return *n = old, MRT_OK;
-  product->dead = true;
+  added->dead = true;
   return MRT_OK;
 }
 
@@ -73,8 +90,10 @@ mrt_status mrt_pass_add_products(mrt_rewrite *r) {
   mrt_graph_count_uses(g);
   for (int i = 0; i < g->node_count; i++) g->nodes[i]->mark = i;
   for (int i = 0; i < g->node_count; i++) {
-    int which = find(g->nodes[i]);
-    if (which >= 0) MRT_TRY(replace(g, g->nodes[i], which));
+    mrt_node *n = g->nodes[i];
+    int product = find(n), rows = product < 0 ? find_rows(n) : -1;
+    if (product >= 0) MRT_TRY(replace(g, n, product, MRT_OP_matmul_add));
+    if (rows >= 0) MRT_TRY(replace(g, n, rows, MRT_OP_embedding_add));
   }
   mrt_graph_sweep(g);
   return MRT_OK;

@@ -27,7 +27,7 @@ local MOST_EFFORT = 1000
 ---@field dce? boolean        removal of dead nodes
 ---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
 ---  what they read, where the device does so; it rounds otherwise
----@field add_products? boolean  products are added to sums of products where these lie
+---@field add_products? boolean  products, and rows of tables, are added to sums where these lie
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory

@@ -38,6 +38,13 @@ local function embedding_grad(ins, options)
   return { dw }
 end
 
+local function embedding_add(ins)
+  local c = ins[3]
+  local dw = embedding_grad(ins, { rows = c.dims[1] })[1]
+  for i, v in ipairs(c.data) do dw.data[i] = dw.data[i] + v end
+  return { dw }
+end
+
 -- Ids below n.
 local function ids(n, dims, dtype)
   return { dims = dims, dtype = dtype or "i64", integer = n }
@@ -107,5 +114,27 @@ return {
     },
     oracle = embedding_grad,
     grad = { 2 },
+  },
+  {
+    op = "embedding_add",
+    cases = {
+      { inputs = { ids(7, { 4 }), float(4, 5), float(7, 5) } },
+      { inputs = { ids(3, { 2, 9 }, "i32"), float(2, 9, 70), float(5, 70) } },
+      { inputs = { ids(3, { 40 }), float(40, 530), float(9, 530) } },
+      { inputs = { ids(3, {}, "u8"), float(2), float(3, 2) } },
+      { inputs = { ids(3, { 0 }), float(0, 2), float(3, 2) } },
+    },
+    bad = {
+      { inputs = { ids(3, { 4 }), float(3, 2), float(3, 2) },
+        code = "shape", match = "ids and then C" },
+      { inputs = { ids(3, { 4 }), float(4, 2), float(3, 5) },
+        code = "shape", match = "%[3,2%] wanted" },
+      { inputs = { ids(3, { 4 }), float(4, 2), float(3) },
+        code = "shape", match = "two dimensions" },
+      { inputs = { ids(3, { 4 }), float(4, 2), float(0, 2) },
+        code = "value", match = "0 rows" },
+    },
+    oracle = embedding_add,
+    grad = { 2, 3 },
   },
 }
