@@ -10,7 +10,7 @@
 ---
 --- A plan of a whole rewritten step can be read the same way (`nodes.of_plan`).  Collectives
 --- are nodes too: { phase =, kind = "collective", collective = "allreduce", bytes =,
---- group = "tensor" }.
+--- group = "tensor", value = }, and { kind = "arrive", value = } waits for one that began ahead.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -21,7 +21,7 @@ local nodes = {}
 
 ---@class mrt.cluster.Node
 ---@field phase "forward"|"backward"
----@field kind "product"|"attention"|"memory"|"collective"
+---@field kind "product"|"attention"|"memory"|"collective"|"arrive"
 ---@field class? string  of a memory node: norm, softmax, ...
 ---@field m? integer
 ---@field n? integer
@@ -38,6 +38,7 @@ local nodes = {}
 ---@field ratio? number  of a collective: bytes of the larger of what it reads and writes, over
 ---  those of the other
 ---@field vector? boolean  of a collective: it reads one dimension
+---@field value? integer  of a collective and its `arrive`: the plan's number of the result
 
 ---@class mrt.cluster.Model
 ---@field layers integer
@@ -182,8 +183,11 @@ function nodes.of_plan(plan, eager)
     -- what copies into a result is there for the trace alone
     local result = step.class == "move" and step.backward and writes[1]
       and writes[1].kind == "output"
-    if writes[1] and not is_small(step) and not beside_dropout(i) and not result then
+    if step.op == "arrive" then
+      list[#list + 1] = { kind = "arrive", value = operands[i].reads[1], flops = 0, bytes = 0 }
+    elseif writes[1] and not is_small(step) and not beside_dropout(i) and not result then
       list[#list + 1] = node(step, reads, writes, eager)
+      list[#list].value = together[step.op] and operands[i].writes[1] or nil
     end
   end
   return list

@@ -26,8 +26,11 @@ local function group_of(job, name)
   return { size = mesh.tensor * mesh.context * mesh.data * mesh.pipeline, stride = 1 }
 end
 
--- One kernel, launched in a phase; or what ranks do together.
-local function launched(job, node)
+--- One kernel, launched in a phase; or what ranks do together.
+---@param job {cluster: mrt.Cluster, mesh: table, software: table}
+---@param node mrt.cluster.Node
+---@return mrt.cluster.Chain
+function parts.launched(job, node)
   if node.kind == "collective" then
     return together(job, node.collective, node.bytes, group_of(job, node.group))
   end
@@ -41,7 +44,7 @@ local function join(job, list, phase, keep)
   local out = Chain.new()
   for _, node in ipairs(list) do
     if node.phase == phase and (not keep or keep(node)) then
-      out = out:then_(launched(job, node))
+      out = out:then_(parts.launched(job, node))
     end
   end
   return out
@@ -71,7 +74,7 @@ local function accumulated(job, sizes)
   if job.software.fused_accumulation then return out end
   local bytes = 2 + 2 * job.software.gradient
   for _, n in ipairs(sizes) do
-    out = out:then_(launched(job, { phase = "backward", kind = "memory", class = "pointwise",
+    out = out:then_(parts.launched(job, { phase = "backward", kind = "memory", class = "pointwise",
       bytes = bytes * n }))
   end
   return out
@@ -133,7 +136,7 @@ local function last_product(job, list)
   for _, node in ipairs(list) do
     if node.phase == "forward" and node.kind == "product" then last = node end
   end
-  return last and launched(job, last)
+  return last and parts.launched(job, last)
 end
 
 -- A piece that all ranks of `tensor` share: its chains, and its parameters.
@@ -173,19 +176,6 @@ local function ring(job, attention)
   attention.forward = attention.forward:then_(exposed)
   attention.backward = attention.backward:then_(exposed):then_(exposed)
   return attention
-end
-
---- A list of nodes, as nodes.lua has them: a chain of those of a phase, or of all.
----@param job {cluster: mrt.Cluster, mesh: table, software: table}
----@param list mrt.cluster.Node[]
----@param phase? "forward"|"backward"
----@return mrt.cluster.Chain
-function parts.chain(job, list, phase)
-  local out = Chain.new()
-  for _, node in ipairs(list) do
-    if not phase or node.phase == phase then out = out:then_(launched(job, node)) end
-  end
-  return out
 end
 
 --- A layer: chains of its forward and backward pass, what recomputing adds to the latter,

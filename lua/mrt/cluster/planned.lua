@@ -3,15 +3,16 @@
 ---   input     plans: of one rank, or of each stage of a pipeline; the mesh
 ---   method    Nodes are read from the plans of a micro-batch and of what runs once
 ---             (nodes.lua), and each collective is given to the ranks that share in it.
----             Stages run through their schedule, a sender waits until its bytes are there.
----             No collective runs beside computation.
+---             Collectives that a plan begins ahead run beside what stands between there and
+---             where they are waited for (overlap.lua), others beside nothing.  Stages run
+---             through their schedule, a sender waits until its bytes are there.
 ---
 --- SPDX-License-Identifier: MIT
 
 local check = require "mrt.pipeline.check"
 local collectives = require "mrt.cluster.collectives"
 local nodes = require "mrt.cluster.nodes"
-local parts = require "mrt.cluster.parts"
+local overlap = require "mrt.cluster.overlap"
 local simulate = require "mrt.pipeline.simulate"
 local topology = require "mrt.cluster.topology"
 
@@ -62,7 +63,7 @@ local function measure(o, plan)
     flops = flops + node.flops
     if node.kind == "collective" then node.group = group_of(o.groups, node) end
   end
-  return parts.chain(o.job, list).until_done, flops
+  return overlap.seconds(o.job, list), flops
 end
 
 local function phases_of(plan)
