@@ -86,6 +86,7 @@ static void push_step(lua_State *L, const mrt_plan *plan, int i) {
   set_number(L, "bytes", s.bytes);
   set_number(L, "speed", mrt_plan_step_speed(plan, i));
   set_integer(L, "live", (int64_t)s.live);
+  if (s.comm >= 0) set_integer(L, "comm", s.comm);
 }
 
 static int plan_steps(lua_State *L) {

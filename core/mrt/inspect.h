@@ -32,6 +32,7 @@ typedef struct mrt_step_info {
   double flops, bytes;
   double seconds; /* predicted */
   size_t live;    /* transient bytes alive while it runs, workspace included */
+  int comm;       /* of a collective: its communicator's number; else -1 */
 } mrt_step_info;
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i);
 

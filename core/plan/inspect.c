@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "base/rounding.h"
+#include "op/collective.h"
 #include "plan/cost.h"
 
 #include <string.h>
@@ -18,9 +19,14 @@ MRT_API const mrt_device_profile *mrt_plan_get_device(const mrt_plan *plan) {
   return &plan->device;
 }
 
+static int comm_of(const mrt_node *n) {
+  if (!(n->op->traits & MRT_COLLECTIVE)) return -1;
+  return (int)((const mrt_meeting *)n->options)->comm;
+}
+
 MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
   if (i < 0 || i >= plan->step_count)
-    return (mrt_step_info){ .op = "", .file = "?", .cost = "" };
+    return (mrt_step_info){ .op = "", .file = "?", .cost = "", .comm = -1 };
   const mrt_step *s = &plan->steps[i];
   return (mrt_step_info){
     .op = s->node->label,
@@ -38,6 +44,7 @@ MRT_API mrt_step_info mrt_plan_get_step(const mrt_plan *plan, int i) {
     .bytes = s->traffic,
     .seconds = s->seconds,
     .live = s->live,
+    .comm = comm_of(s->node),
   };
 }
 

@@ -103,4 +103,30 @@ describe("a plan of many ranks", function()
     ]]
     assert.equal("true\ttrue\n", out)
   end)
+
+  it("says of each collective which ranks of a mesh share in it", function()
+    local out = program.script [[
+      local mrt = require "mrt"
+      local mesh, nodes = require "mrt.mesh", require "mrt.cluster.nodes"
+      require "mrt.core".communicator.alone(0, 16)
+      local model = mrt.nn.Decoder { vocab = 64, dim = 32, layers = 2, heads = 2, hidden = 64,
+        context = 16, experts = { count = 4, top = 2 } }
+      local opt = mrt.optim.adamw(model:parameters(), { lr = 1e-3 })
+      local step = mrt.compile(function(x, y)
+        local loss = model:loss(x, y)
+        opt:step(mrt.grad(loss, model:parameters()))
+        return loss
+      end, { mesh = { expert = 4, shard = 2, data = 2 } })
+      local ids = mrt.zeros(4, 16, { dtype = "i32" })
+      local met = {}
+      for _, node in ipairs(nodes.of_plan(step:plan(ids, ids), true)) do
+        if node.kind == "collective" then
+          local m = mesh.members(node.comm)
+          met[node.collective .. " " .. m.size .. " " .. m.stride] = true
+        end
+      end
+      print(met["all_to_all 4 1"], met["allgather 2 4"], met["allreduce 8 2"])
+    ]]
+    assert.equal("true\ttrue\ttrue\n", out)
+  end)
 end)

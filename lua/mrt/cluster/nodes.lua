@@ -38,6 +38,7 @@ local nodes = {}
 ---@field ratio? number  of a collective: bytes of the larger of what it reads and writes, over
 ---  those of the other
 ---@field vector? boolean  of a collective: it reads one dimension
+---@field comm? integer  of a collective of a plan: its communicator's number
 ---@field value? integer  of a collective and its `arrive`: the plan's number of the result
 
 ---@class mrt.cluster.Model
@@ -137,7 +138,7 @@ local function collective(step, reads, writes)
   for _, v in ipairs(writes) do out = math.max(out, bytes_of(v)) end
   local bytes, least = math.max(into, out), math.min(into, out)
   return { kind = "collective", collective = step.op, group = "all",
-    phase = step.backward and "backward" or "forward", bytes = bytes, flops = 0,
+    phase = step.backward and "backward" or "forward", bytes = bytes, flops = 0, comm = step.comm,
     ratio = least > 0 and bytes / least or 1, vector = #dims(reads[1].type) == 1 }
 end
 

@@ -11,6 +11,7 @@
 
 local check = require "mrt.pipeline.check"
 local collectives = require "mrt.cluster.collectives"
+local mesh = require "mrt.mesh"
 local nodes = require "mrt.cluster.nodes"
 local overlap = require "mrt.cluster.overlap"
 local simulate = require "mrt.pipeline.simulate"
@@ -39,10 +40,12 @@ end
 local vectors <const> = { "shard", "data", "tensor", "context" }
 local arrays <const> = { "tensor", "context", "shard", "data" }
 
--- Who shares in a collective: of what is gathered or scattered those who are as many as the
--- results are larger or smaller; keys and values go round the ranks of a sequence, rows to
--- those with experts.
+-- Who shares in a collective: the ranks of its communicator, where that is of a mesh.  Else
+-- of what is gathered or scattered those who are as many as the results are larger or smaller;
+-- keys and values go round the ranks of a sequence, rows to those with experts.
 local function group_of(groups, node)
+  local known = node.comm and mesh.members(node.comm)
+  if known then return known end
   local order, first = node.vector and vectors or arrays, nil
   if node.collective == "shift" then return groups.context end
   if node.collective == "all_to_all" then return groups.expert end

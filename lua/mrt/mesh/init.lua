@@ -225,21 +225,36 @@ function Mesh:staged(given)
   return own
 end
 
+-- By number of a communicator of a mesh: how many ranks, and how far apart they are.
+local members = {}
+
+--- Whom a communicator of a mesh is of: so many ranks, each so far from the next, in the mean
+--- where they differ in dimensions that are not next to each other.  nil: of no mesh.
+---@param number integer
+---@return {size: integer, stride: integer}?
+function mesh.members(number) return members[number] end
+
 -- Ranks that differ along these dimensions alone, also where the others are not there, as
 -- in plans; nil: there are none.
 local function split(self, ...)
   local wanted, stride, rank = {}, 1, self.all.rank
   for _, name in ipairs { ... } do wanted[name] = true end
-  local own, n, others = 0, 1, 0
+  local own, n, others, span = 0, 1, 0, 0
   for _, name in ipairs(dimensions) do
     local at = rank // stride % self.size[name]
-    if wanted[name] then own, n = own + at * n, n * self.size[name]
-    else others = others + at * stride end
+    if wanted[name] then
+      own, n = own + at * n, n * self.size[name]
+      span = span + (self.size[name] - 1) * stride
+    else
+      others = others + at * stride
+    end
     stride = stride * self.size[name]
   end
   if n == 1 then return nil end
-  if self.all.transport == "self" then return communicator.supposed(n, own) end
-  return self.all:split(others, own)
+  local comm = self.all.transport == "self" and communicator.supposed(n, own)
+    or self.all:split(others, own)
+  members[comm.number] = { size = n, stride = (span + n - 2) // (n - 1) }
+  return comm
 end
 
 -- Groups of the same mesh over the same ranks are the same for all functions: what one has
@@ -279,6 +294,7 @@ function Mesh:meet()
       self.ranks, all.size == 1 and "is" or "are", all.size))
   end
   self.all = all
+  members[all.number] = { size = all.size, stride = 1 }
   for _, name in ipairs(dimensions) do
     self.comm[name] = group(self, name)
   end
