@@ -197,3 +197,24 @@ describe("experts on ranks", function()
     end
   end)
 end)
+
+describe("a plan of a mesh", function()
+  it("says where there are no experts to share", function()
+    local out = require "support.program".script [[
+      local mrt = require "mrt"
+      require "mrt.core".communicator.alone(0, 4)
+      for _, count in ipairs { 6, 4, 4 } do
+        local model = mrt.nn.Decoder { vocab = 64, dim = 16, layers = 1, heads = 2, hidden = 32,
+          context = 8, experts = { count = count, top = 2 } }
+        local step = mrt.compile(function(x, y)
+          return mrt.grad(model:loss(x, y), model:parameters())[1]
+        end, { mesh = { expert = 4 } })
+        local ids = mrt.zeros(4, 8, { dtype = "i32" })
+        for _ = 1, 2 do print(step:plan(ids, ids).undivided) end
+      end
+    ]]
+    local said = "expert = 4 divides no stack of experts' matrices that grouped_matmul reads: "
+      .. "all of them on every rank\n"
+    assert.equal(said .. said .. "nil\nnil\nnil\nnil\n", out)
+  end)
+end)

@@ -40,12 +40,9 @@ end
 local vectors <const> = { "shard", "data", "tensor", "context" }
 local arrays <const> = { "tensor", "context", "shard", "data" }
 
--- Who shares in a collective: the ranks of its communicator, where that is of a mesh.  Else
--- of what is gathered or scattered those who are as many as the results are larger or smaller;
--- keys and values go round the ranks of a sequence, rows to those with experts.
-local function group_of(groups, node)
-  local known = node.comm and mesh.members(node.comm)
-  if known then return known end
+-- Of what is gathered or scattered those who are as many as the results are larger or
+-- smaller; keys and values go round the ranks of a sequence, rows to those with experts.
+local function guessed(groups, node)
   local order, first = node.vector and vectors or arrays, nil
   if node.collective == "shift" then return groups.context end
   if node.collective == "all_to_all" then return groups.expert end
@@ -57,6 +54,11 @@ local function group_of(groups, node)
     end
   end
   return first or groups.tensor
+end
+
+-- Who shares in a collective: the ranks of its communicator, where that is of a mesh.
+local function group_of(groups, node)
+  return node.comm and mesh.members(node.comm) or guessed(groups, node)
 end
 
 -- Seconds and flops of a plan of the core.

@@ -151,7 +151,15 @@ local function policy_of(self, given)
   return given or self.size.shard > 1 and shard.zero(3) or shard.ddp()
 end
 
---- What to say of inputs whose sequence `context` does not divide; nil: there are none.
+-- `has_experts`: has a loss shown stacks of matrices that `expert` divides?
+local function no_experts(self)
+  return self.size.expert > 1 and not self.has_experts and ("expert = %d divides no stack of "
+    .. "experts' matrices that grouped_matmul reads: all of them on every rank")
+    :format(self.size.expert) or nil
+end
+
+--- What to say of what ranks do not share: experts, inputs whose sequence `context` does not
+--- divide; nil: there is nothing.
 ---@param inputs mrt.Tensor[]
 ---@return string?
 function Mesh:undivided(inputs)
@@ -161,8 +169,12 @@ function Mesh:undivided(inputs)
       list[#list + 1] = ("%s of input %d"):format(x:type(), i)
     end
   end
-  return #list > 0 and ("context = %d does not divide the second dimension of %s: whole on "
-    .. "every rank, and what is of it alone"):format(n, table.concat(list, ", ")) or nil
+  local said = { no_experts(self) }
+  if #list > 0 then
+    said[#said + 1] = ("context = %d does not divide the second dimension of %s: whole on "
+      .. "every rank, and what is of it alone"):format(n, table.concat(list, ", "))
+  end
+  return said[1] and table.concat(said, "; ")
 end
 
 -- Two sums by which an input is known, the second by where its elements stand, and how

@@ -180,10 +180,17 @@ local function settle(self, new, outers, experts, foreign, dtype)
   param_dtype.changed()
 end
 
+local function has_experts(params)
+  for _, p in ipairs(params) do
+    if piece_of[p] and piece_of[p].experts then return true end
+  end
+  return false
+end
+
 local function place(self, ys, params)
-  local new = unsettled(self, params)
+  local new, mesh = unsettled(self, params), self.mesh
+  mesh.has_experts = mesh.has_experts or has_experts(params)
   if #new == 0 then return end
-  local mesh = self.mesh
   local among = mesh.size.expert
   local experts = among > 1 and core.experts_to_cut(ys[1], new, among) or {}
   local outers = mesh.size.tensor > 1 and chosen(mesh, new, core.weights_to_cut(ys[1], new,

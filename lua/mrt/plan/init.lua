@@ -26,7 +26,7 @@ local roles = require "mrt.plan.report.roles"
 ---@field stall number         predicted seconds of a run spent waiting for copies
 ---@field wire number          bytes given to other ranks in a run
 ---@field collectives integer
----@field undivided string?   which inputs' sequence ranks do not share (option `mesh`)
+---@field undivided string?   which experts, and inputs' sequence, ranks do not share (`mesh`)
 ---@field swapped integer         what is swapped, in a file; not in peak
 ---@field copied_out integer    bytes of them that a run copies there,
 ---@field copied_in integer     and back
