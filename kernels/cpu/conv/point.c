@@ -33,6 +33,7 @@ static point point_of(const mrt_call *call, bool back, const real *bias) {
                          .a = { in->data, from, 1, in->type.dtype },
                          .b = w,
                          .compute = o->compute,
+                         .dots = call->dots,
                          .accumulate = MRT_DTYPE_COUNT,
                          .c = out->data,
                          .row = to,
