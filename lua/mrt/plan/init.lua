@@ -84,7 +84,8 @@ end
 --- (what sums are rounded to after each term; or absent), flops, bytes, speed (of its
 --- flops at best, over plain products in f32: 2 in a dtype that the device multiplies twice
 --- as fast, 2.25 of convolutions in Winograd's way, 0 of views and of what is not the
---- device's work), time (predicted seconds), live.
+--- device's work), time (predicted seconds), live, comm (of a collective: the number of its
+--- communicator).
 ---
 ---     local step = mrt.compile(function(x) return (x * x):sum() end)
 ---     local plan = step:plan(mrt.ones(3))
