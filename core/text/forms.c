@@ -61,8 +61,7 @@ enum { BEGINS = 1 << 30 };
 
 static int class_of(int32_t c) {
   c &= ~BEGINS;
-  int class = utf8proc_get_property(c)->combining_class;
-  return class && is_in(unordered, MRT_COUNT(unordered), c) ? 0 : class;
+  return is_unordered(c) ? 0 : utf8proc_get_property(c)->combining_class;
 }
 
 /* ---- marks in order ------------------------------------------------------ */
