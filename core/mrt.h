@@ -352,6 +352,10 @@ struct mrt_plan_options {
   const mrt_plan *like; /* borrowed for the call: a plan of this program for
                            other sizes, whose order and recomputing are tried
                            first within a budget; NULL: none is */
+  double
+      spend; /* without a budget and a policy: the share of a step's predicted
+                   time that may go to computing again what is quick to make, for
+                   less memory; 0: the device's, less than 0: none */
   bool trap; /* a run ends with EDATA where a NaN or an infinity is made; it
                     names the operator if nothing is fused */
   bool overflows; /* gradients may: trap nothing from their first node on */

@@ -28,7 +28,7 @@ static const field fields[] = {
   NUMBER(launch),        NUMBER(call),      NUMBER(serial),
   NUMBER(cache),         NUMBER(bandwidth), NUMBER(cache_bandwidth),
   NUMBER(swap_capacity), NUMBER(swap_read), NUMBER(swap_write),
-  NUMBER(swap_latency),  NUMBER(winograd),
+  NUMBER(swap_latency),  NUMBER(winograd),  NUMBER(spend),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 

@@ -39,6 +39,14 @@ static int read_effort(lua_State *L, int arg) {
   return given && effort == 0 ? -1 : effort;
 }
 
+/* None given is 0, the device's; a 0 given: none. */
+static double read_spend(lua_State *L, int arg) {
+  bool given = lua_getfield(L, arg, "spend") != LUA_TNIL;
+  double share = lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return given && share == 0 ? -1 : share;
+}
+
 static mrt_plan_options read_plain(lua_State *L, int arg) {
   mrt_plan_options o = { 0 };
   const char *name;
@@ -62,6 +70,7 @@ static mrt_plan_options read_plain(lua_State *L, int arg) {
   lua_getfield(L, arg, "capacity");
   o.capacity = lua_tonumber(L, -1);
   lua_pop(L, 1);
+  o.spend = read_spend(L, arg);
   o.effort = read_effort(L, arg);
   o.prefetch = (int)count(L, arg, "prefetch");
   o.rank = count(L, arg, "rank"), o.ranks = count(L, arg, "ranks");

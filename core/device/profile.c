@@ -78,6 +78,7 @@ mrt_status mrt_device_check(const mrt_device_profile *p, mrt_error *e) {
 
     { "cache", p->cache },
     { "winograd", p->winograd },
+    { "spend", p->spend },
     { "swap_read", p->swap_read },
     { "swap_write", p->swap_write },
     { "swap_latency", p->swap_latency },

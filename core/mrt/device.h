@@ -55,6 +55,8 @@ typedef struct mrt_device_profile {
   double winograd; /* how many times quicker convolutions of 3 x 3 are whose
                       multiplications Winograd's way makes fewer; 0: it has none
                       such */
+  double spend;    /* share of a step's time that a plan without a budget may
+                      take for computing again what is quick to make */
   bool epilogues;  /* its products compute the GELU of their sum, which rounds
                      otherwise than GELU of the product */
   bool records; /* it records runs as one launch each, so inputs are copied to

@@ -2,6 +2,7 @@
  *
  *   batch_norm  y = (x - mean) * rstd * w + b,  rstd = 1 / sqrt(var + eps),
  *               mean and (biased) variance over all dimensions but the last
+ *   batch_stats mean and rstd alone: the pass split_batch_norm makes it
  *   running     mean = (1 - momentum) mean + momentum batch's mean
  *               var = (1 - momentum) var + momentum n / (n - 1) batch's var,
  *               which is 1 / rstd^2 - eps
@@ -46,6 +47,13 @@ static mrt_status infer(mrt_infer *c) {
   return MRT_OK;
 }
 
+static mrt_status infer_stats(mrt_infer *c) {
+  MRT_TRY(mrt_norm_want_x(c, 1));
+  c->nout = 2;
+  c->out[0] = c->out[1] = channels(c->in[0]);
+  return MRT_OK;
+}
+
 static mrt_status infer_grad(mrt_infer *c) {
   MRT_TRY(mrt_norm_want_x(c, 1));
   for (int i = 1; i < 3; i++) MRT_TRY(mrt_norm_want_channels(c, i));
@@ -75,6 +83,9 @@ static mrt_status infer_running(mrt_infer *c) {
 
 static double running_flops(const mrt_signature *s) {
   return 8.0 * (double)mrt_type_count(s->in[0]);
+}
+static double stats_flops(const mrt_signature *s) {
+  return 5.0 * (double)mrt_type_count(s->in[0]);
 }
 static double bytes(const mrt_signature *s) {
   return 2.0 * (double)mrt_type_bytes(s->in[0]) +
@@ -106,6 +117,12 @@ static void parts(mrt_build *b, mrt_tensor **value) {
   value[2] = rstd;
 }
 
+static void stats_parts(mrt_build *b, mrt_tensor **value) {
+  mrt_tensor *all[3];
+  parts(b, all);
+  value[0] = all[1], value[1] = all[2];
+}
+
 static void grad_parts(mrt_build *b, mrt_tensor **value) {
   mrt_tensor *x = b->in[0], *rstd = b->in[2], *dy = b->in[3];
   mrt_tensor *n = mrt_mul(b, mrt_sub(b, x, b->in[1]), rstd);
@@ -122,6 +139,9 @@ static void grad_parts(mrt_build *b, mrt_tensor **value) {
 
 static void gradient(mrt_build *b) {
   mrt_norm_gradient(b, MRT_OP_batch_norm_grad, NULL, parts);
+}
+static void stats_gradient(mrt_build *b) {
+  mrt_grad_decomposed(b, stats_parts);
 }
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
@@ -144,6 +164,22 @@ const mrt_op mrt_op_batch_norm = {
   .narrow_outputs = 1,
   .wide_outputs = ~UINT32_C(1),
   .traits = MRT_BATCH_STATISTICS,
+};
+const mrt_op mrt_op_batch_stats = {
+  .name = "batch_stats",
+  .number = MRT_OP_batch_stats,
+  .cost = MRT_COST_norm,
+  .doc = "mean and 1 / sqrt(var + eps) of each channel, the last dimension, "
+         "over all rows",
+  .min_inputs = 1,
+  .max_inputs = 1,
+  MRT_OPTIONS(options, mrt_batch_norm_options),
+  .infer = infer_stats,
+  .grad = stats_gradient,
+  .flops = stats_flops,
+  .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .traits = MRT_BATCH_STATISTICS | MRT_LIBRARY,
 };
 const mrt_op mrt_op_batch_norm_grad = {
   .name = "batch_norm_grad",

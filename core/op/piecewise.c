@@ -45,9 +45,11 @@ static void clamp_grad(mrt_build *b) {
   DX = within(b, COMPARE(ge, X, o->min), COMPARE(le, X, o->max), DY);
 }
 
+/* By y, which is x where it is between the bounds: so x need not be kept. */
 static void hardtanh_grad(mrt_build *b) {
   const mrt_hardtanh_options *o = b->options;
-  DX = within(b, COMPARE(gt, X, o->min_val), COMPARE(lt, X, o->max_val), DY);
+  mrt_tensor *y = b->out[0];
+  DX = within(b, COMPARE(gt, y, o->min_val), COMPARE(lt, y, o->max_val), DY);
 }
 
 static void leaky_relu_grad(mrt_build *b) {

@@ -116,6 +116,15 @@ static void lerp_grad(mrt_build *b) {
   IF_DY DY = mrt_mul_k(b, DZ, o->weight);
 }
 
+static double flops_two(const mrt_signature *s) { return 2 * mrt_flops_one(s); }
+
+static void standardize_grad(mrt_build *b) {
+  mrt_tensor *scale = b->in[2], *dx = mrt_mul(b, DZ, scale);
+  DX = dx;
+  IF_DY DY = mrt_neg(b, dx);
+  if (b->wants[2]) b->din[2] = mrt_mul(b, DZ, mrt_sub(b, X, Y));
+}
+
 static const mrt_option lerp_options[] = {
   MRT_OPTION(mrt_lerp_options, weight, MRT_OPT_NUM, .required = true),
 };
@@ -226,5 +235,13 @@ const mrt_op mrt_op_where = {
   .min_inputs = 3, .max_inputs = 3,
   .infer = infer_where, .grad = where_grad, .flops = mrt_flops_one,
   .inplace = 6, .strided = 7, .width = MRT_FOLLOW, .traits = MRT_POINTWISE,
+};
+const mrt_op mrt_op_standardize = {
+  .name = "standardize", .number = MRT_OP_standardize, .cost = MRT_COST_norm,
+  .doc = "z = (x - mean) * scale, all of one shape",
+  .min_inputs = 3, .max_inputs = 3,
+  .infer = mrt_infer_reals, .grad = standardize_grad, .flops = flops_two,
+  .inplace = 7, .strided = 7, .width = MRT_WIDE,
+  .traits = MRT_POINTWISE | MRT_LIBRARY, /* split_batch_norm makes it */
 };
 /* clang-format on */

@@ -149,3 +149,12 @@ static void where_block(const mrt_block *b) {
   }
 }
 MRT_KERNEL(where, .block = where_block);
+
+static void standardize_block(const mrt_block *b) {
+  const real *x = b->in[0], *mean = b->in[1], *scale = b->in[2];
+  real *z = b->out;
+  int64_t n = b->n;
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++) z[i] = (x[i] - mean[i]) * scale[i];
+}
+MRT_KERNEL(standardize, .block = standardize_block);

@@ -12,8 +12,11 @@ local ROWS <const>, PLENTY <const> = 8, 1 << 30
 
 local function tokens(rows) return mrt.randint(0, 384, { rows or ROWS, 16 }) end
 
--- A step of a small GPT: the loss as `head` says, or of all logits.
-local function make(o, state, head)
+-- A step of a small GPT: the loss as `head` says, or of all logits; all is kept, as
+-- within a budget that leaves room for it.
+local function make(options, state, head)
+  local o = { spend = 0 }
+  for name, value in pairs(options or {}) do o[name] = value end
   mrt.seed(4)
   local model = nn.GPT(load("return " .. SHAPE)())
   local opt = optim.adamw(model:parameters(), { lr = 1e-3, state = state })

@@ -325,6 +325,42 @@ static mrt_status go_within(mrt_recompute *k, mrt_schedule *s) {
              : solve(k, wanted, s);
 }
 
+/* The share of the time that may be spent unasked; 0: none. */
+static double to_spend(const mrt_planner *p) {
+  const mrt_plan *plan = p->plan;
+  const mrt_plan_options *o = &plan->options;
+  if (o->memory || o->checkpoint || !p->source) return 0;
+  double share = o->spend == 0 ? plan->device.spend : o->spend;
+  return share > 0 ? share : 0;
+}
+
+/* Peaks of both schedules: with what is spent, and with all kept. */
+static mrt_status peaks(mrt_recompute *k, mrt_schedule *spent,
+                        mrt_schedule *kept) {
+  mrt_error *e = &k->plan->ctx->error;
+  for (int a = 0; a < k->asked.count; a++) {
+    mrt_activation *v = &k->asked.activations[a];
+    if (!v->region) v->choice = MRT_CHOICE_KEEP;
+  }
+  MRT_TRY(mrt_recompute_policy_schedule(k, kept));
+  MRT_TRY(mrt_schedule_simulate(k->arena, e, &k->problem, spent));
+  return mrt_schedule_simulate(k->arena, e, &k->problem, kept);
+}
+
+/* What is spent shall be a smaller share of the time than of the bytes. */
+static mrt_status spend(mrt_recompute *k, mrt_schedule *s) {
+  double share = to_spend(k->planner), rest;
+  mrt_schedule kept = { 0 };
+  if (share == 0) return MRT_OK;
+  MRT_TRY(mrt_recompute_spend(k, share));
+  MRT_TRY(mrt_recompute_policy_schedule(k, s));
+  MRT_TRY(peaks(k, s, &kept));
+  rest = (double)mrt_plan_rest(k->plan);
+  double less = (double)(kept.peak - s->peak) / ((double)kept.peak + rest);
+  if (!(less > s->cost / kept.cost - 1)) *s = kept;
+  return MRT_OK;
+}
+
 static mrt_status recompute(mrt_recompute *k) {
   const mrt_plan_options *o = &k->plan->options;
   mrt_schedule s = { 0 };
@@ -333,14 +369,19 @@ static mrt_status recompute(mrt_recompute *k) {
   if (k->asked.no_recompute && !o->memory) keep_open(k);
   if (k->asked.kept != SIZE_MAX)
     MRT_TRY(mrt_recompute_keep_budget(k, k->asked.kept));
-  MRT_TRY(o->memory ? go_within(k, &s) : mrt_recompute_policy_schedule(k, &s));
+  MRT_TRY(spend(k, &s));
+  if (o->memory)
+    MRT_TRY(go_within(k, &s));
+  else if (s.count == 0)
+    MRT_TRY(mrt_recompute_policy_schedule(k, &s));
   note_swapped(k, &s);
   return mrt_recompute_apply(k, &s);
 }
 
 mrt_status mrt_pass_recompute(mrt_planner *p) {
   mrt_plan *plan = p->plan;
-  if (!plan->options.memory && !mrt_plan_has_policy(plan)) return MRT_OK;
+  if (!plan->options.memory && !mrt_plan_has_policy(plan) && to_spend(p) == 0)
+    return MRT_OK;
   mrt_arena arena;
   mrt_recompute k;
   mrt_arena_init(&arena, plan->ctx->allocator);

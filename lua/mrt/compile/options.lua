@@ -25,6 +25,7 @@ local MOST_EFFORT = 1000
 ---@field sink_permute? boolean  permutations move past pointwise operators
 ---@field cse? boolean        common subexpressions
 ---@field dce? boolean        removal of dead nodes
+---@field split_batch_norm? boolean  normalising by channels is fused with what follows it
 ---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
 ---  what they read, where the device does so; it rounds otherwise
 ---@field add_products? boolean  products, and rows of tables, are added to sums where these lie
@@ -37,6 +38,9 @@ local MOST_EFFORT = 1000
 ---@field effort? integer     how long to search for an order and places.  By default as
 ---  long as the bytes that may still be gained are worth it, about 20 ms a MiB; with a
 ---  budget as for 1.  0: not at all; 1 to 1000: so many times as long as is usual
+---@field spend? number       without a budget and a policy: the share of a step's predicted
+---  time that may go to computing again what is quick to make, for less memory; 0: none.
+---  By default 1/64 on a CPU, none elsewhere
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field compress? mrt.CompressPolicy  what is kept for the backward pass is kept in
 ---  "bf16", "f16", "f8", "int8" or "nf4", all of it or what a function says; a number: a
@@ -66,7 +70,7 @@ local MOST_EFFORT = 1000
 
 -- The type of each; "any" is read by its own module.
 local kinds = { name = "string", inplace = "boolean", share = "boolean",
-  order = "string", effort = "number", checkpoint = "any", compress = "any",
+  order = "string", effort = "number", spend = "number", checkpoint = "any", compress = "any",
   memory = "any", swap = "any", place = "any",
   accumulate = "any", nan = "any", shard = "any", mesh = "any", transforms = "any",
   gradient_noise = "any", pipeline = "any",
@@ -83,6 +87,10 @@ local function check_effort(effort, who)
   if math.type(effort) ~= "integer" or effort < 0 or effort > MOST_EFFORT then
     refuse(who, "effort", ("an integer from 0 to %d"):format(MOST_EFFORT), effort)
   end
+end
+
+local function check_spend(share, who)
+  if not (share >= 0 and share <= 1) then refuse(who, "spend", "a number from 0 to 1", share) end
 end
 
 --- Raise unless `given` is a table of options that there are.
@@ -102,6 +110,7 @@ local function check_kinds(given, who)
     refuse(who, "order", "memory or program", order)
   end
   check_effort(given.effort or 1, who)
+  check_spend(given.spend or 0, who)
   if given.nan and given.nan ~= "trap" then refuse(who, "nan", '"trap"', given.nan) end
 end
 

@@ -74,6 +74,7 @@ function cache.completed(profile, declared)
   if out.epilogues == nil then out.epilogues = declared.epilogues end
   if out.records == nil then out.records = declared.records end
   if out.winograd == nil then out.winograd = declared.winograd end
+  if out.spend == nil then out.spend = declared.spend end
   if core.info().device == "cpu" and profile.swap and not profile.swap[1] then
     out.swap = with_rest({ guessed = true }, profile.swap)
   end

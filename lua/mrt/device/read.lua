@@ -82,7 +82,7 @@ local kinds = {
   serial = "number", overhead = "number", memory = "table", cache = "table", swap = "table",
   records = "boolean",
   flops = "table", rate = "table", edge = "table", epilogues = "boolean", links = "table",
-  winograd = "number",
+  winograd = "number", spend = "number",
 }
 local tier = { name = "string", capacity = "number", bandwidth = "number" }
 local swap_tier = { name = "string", folder = "string", capacity = "number", bandwidth = "number",
@@ -289,7 +289,7 @@ end
 
 local defaults = { align = 64, threads = 1, efficiency = 1, launch = 0,
   call = 0, serial = 0, overhead = 0, epilogues = false,
-  records = false, winograd = 0 }
+  records = false, winograd = 0, spend = 0 }
 local no_swap = { capacity = 0, latency = 0, bandwidth = 0 }
 
 -- p's fields, then those of `otherwise`.
@@ -330,6 +330,7 @@ local function flat(given)
     capacity = memory.capacity, overhead = p.overhead, bandwidth = memory.bandwidth * share,
     cache = cache.capacity, cache_bandwidth = cache.bandwidth * share,
     epilogues = p.epilogues, records = p.records, winograd = p.winograd,
+    spend = p.spend,
     launch = p.launch, call = p.call, serial = p.serial,
     matrix = matrix(p, share), rate = rates(p, share), edge = edges(p),
     swap_capacity = swap.capacity, swap_latency = swap.latency,

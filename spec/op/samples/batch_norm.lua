@@ -40,6 +40,11 @@ local function batch_norm(ins, options)
     { dims = { n }, data = rstds } }
 end
 
+local function batch_stats(ins, options)
+  local all = batch_norm(ins, options)
+  return { all[2], all[3] }
+end
+
 local function batch_norm_grad(ins)
   local x, means, rstds, dy, w = table.unpack(ins)
   local rows, n = sizes(x)
@@ -120,6 +125,8 @@ local bad = {
 
 return {
   { op = "batch_norm", cases = forward, bad = bad, oracle = batch_norm, grad = true },
+  { op = "batch_stats", cases = cases(0, only_x, { eps = 0.01 }), bad = { bad[1], bad[2] },
+    oracle = batch_stats, grad = true },
   { op = "batch_norm_grad", cases = backward, oracle = batch_norm_grad, grad = true,
     bad = {
       { inputs = { x, rows, c, x }, code = "shape", match = "the last dimension" },

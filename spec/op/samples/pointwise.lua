@@ -415,6 +415,19 @@ for _, dtype in ipairs { "i64", "i32", "u8", "bool", "f16" } do
   choices[#choices + 1] = { inputs = { { dims = { 33 }, dtype = "bool" }, x, x } }
 end
 rows[#rows + 1] = {
+  op = "standardize", grad = true,
+  cases = {
+    { inputs = { { dims = { 3, 67 } }, { dims = { 3, 67 } }, { dims = { 3, 67 } } } },
+    { inputs = { { dims = {} }, { dims = {} }, { dims = {} } } },
+    { inputs = { { dims = { 0, 2 } }, { dims = { 0, 2 } }, { dims = { 0, 2 } } } },
+  },
+  bad = {
+    { inputs = { truth, truth, truth }, code = "dtype", match = "bool" },
+    { inputs = { three, three, four }, code = "shape" },
+  },
+  oracle = each(function(x, mean, scale) return (x - mean) * scale end),
+}
+rows[#rows + 1] = {
   op = "where", grad = true, cases = choices,
   bad = {
     { inputs = { three, three, three }, code = "dtype", match = "bool" },
