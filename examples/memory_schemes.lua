@@ -78,7 +78,8 @@ local function cut_at(bytes) return { checkpoint = checkpoint.segments_of(bytes)
 local function within(bytes) return { memory = bytes, swap = swap.none() } end
 
 local options_of = {
-  ["no optimisation"] = function() return { inplace = false, share = false, fuse = false, spend = 0 }
+  ["no optimisation"] = function()
+    return { inplace = false, share = false, fuse = false, spend = 0 }
   end,
   ["in-place"] = function() return { share = false, spend = 0 } end,
   sharing = function() return { spend = 0 } end,

@@ -108,7 +108,7 @@ describe("what is computed again unasked", function()
     for i = 1, GRAPHS // 4 do
       local name = pick { "gpt", "resnet", "relu6" }
       local o = {
-        precision = pick { policy.precision.f32(), policy.precision.bf16(), policy.precision.bf16_pure(),
+        precision = pick { policy.precision.f32(), policy.precision.bf16(),
           policy.precision.f16 { loss_scale = "dynamic" } },
         accumulate = name == "gpt" and pick { 1, 2, 4 } or nil,
         compress = pick { false, false, "int8", "nf4" } or nil,
