@@ -61,7 +61,8 @@ typedef enum mrt_trait {
   MRT_LIBRARY = 524288,   /* for gradients and layers: no function of users */
   MRT_OF_REALS = 1 << 20, /* pointwise: who applies it makes f32 of integers */
   MRT_CLAMPS = 1 << 21, /* relies on a lookup of its ids: rewrite/check_ids.c */
-  MRT_VOUCHES = 1 << 22 /* y = input 0, a caller's word that its rows depend on
+  MRT_DERIVES = 1 << 23, /* an update that computes the gradient it takes */
+  MRT_VOUCHES = 1 << 22  /* y = input 0, a caller's word that its rows depend on
                            the batch as those of input 1; in no graph */
 } mrt_trait;
 

@@ -148,6 +148,30 @@ static inline int mrt_row_list_inputs(int64_t kind) {
   return kind == MRT_ROWS_SUM_AT || kind == MRT_ROWS_MEAN_AT ? 3 : 2;
 }
 
+/* ---- gradients by a product (update_product.c) --------------------------- */
+
+typedef struct mrt_product_gradient {
+  mrt_dtype compute; /* as of matmul */
+  bool rows;         /* and rows of a table are added: ids, dy */
+} mrt_product_gradient;
+
+typedef struct mrt_descend_product_options {
+  mrt_descend_options step;
+  mrt_product_gradient gradient;
+} mrt_descend_product_options;
+typedef struct mrt_sgd_product_options {
+  mrt_sgd_options step;
+  mrt_product_gradient gradient;
+} mrt_sgd_product_options;
+typedef struct mrt_rmsprop_product_options {
+  mrt_rmsprop_options step;
+  mrt_product_gradient gradient;
+} mrt_rmsprop_product_options;
+typedef struct mrt_adamw_product_options {
+  mrt_adamw_options step;
+  mrt_product_gradient gradient;
+} mrt_adamw_product_options;
+
 /* ---- checks that rows share (update.c) ----------------------------------- */
 
 /* p may be stored in bf16, what is averaged in f16 or bf16. */

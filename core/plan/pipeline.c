@@ -251,6 +251,7 @@ static mrt_status make(mrt_planner *p) {
     MRT_TRY(mrt_plan_best_order(p));
   else
     MRT_TRY(mrt_planner_finish(p));
+  MRT_TRY(mrt_plan_best_spent(p));
   if (p->plan->options.swap && p->plan->swaps && !p->plan->options.memory)
     MRT_TRY(mrt_plan_best_updates(p));
   return mrt_plan_overlapped(p);

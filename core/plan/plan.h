@@ -117,7 +117,9 @@ typedef struct mrt_memo {
   int *runs, run_count; /* ids of nodes as the least of these runs them, clones
                            by their originals' */
   const mrt_plan *like; /* whose runs these are, if of other sizes */
-  int64_t solved;       /* live bytes that the solver came down to, where that
+  int offers;     /* values that could be computed again, as that is quick, */
+  bool spent;     /* and are in the last plan */
+  int64_t solved; /* live bytes that the solver came down to, where that
                            was above what was wanted */
 } mrt_memo;
 

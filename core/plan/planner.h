@@ -65,6 +65,9 @@ mrt_status mrt_plan_best_order(mrt_planner *p);
 /* A policy that swaps variables: the host updates them where they lie, if that
  * is quicker. */
 mrt_status mrt_plan_best_updates(mrt_planner *p);
+/* Where computing again what is quick to make was of no use: in an order in which
+ * values live briefly. */
+mrt_status mrt_plan_best_spent(mrt_planner *p);
 /* Once it is made: the same with collectives beside its steps, where that is
  * quicker and takes no more. */
 mrt_status mrt_plan_overlapped(mrt_planner *p);

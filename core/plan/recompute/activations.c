@@ -82,11 +82,16 @@ static mrt_status list_variables(mrt_recompute *k) {
   return MRT_OK;
 }
 
+/* Does it wait for the forward pass, and for no more? */
+static bool is_early_update(const mrt_recompute *k, int i) {
+  return k->dag.update[i] && !(node(k, i)->op->traits & MRT_DERIVES);
+}
+
 static bool is_activation(const mrt_recompute *k, int buffer) {
   const mrt_dag *f = &k->dag;
   bool yes = k->forward[f->maker[buffer]];
   for (int r = f->readers.start[buffer]; r < f->readers.start[buffer + 1]; r++)
-    yes &= !f->update[f->readers.item[r]];
+    yes &= !is_early_update(k, f->readers.item[r]);
   return yes;
 }
 

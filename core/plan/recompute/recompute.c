@@ -352,12 +352,14 @@ static mrt_status spend(mrt_recompute *k, mrt_schedule *s) {
   double share = to_spend(k->planner), rest;
   mrt_schedule kept = { 0 };
   if (share == 0) return MRT_OK;
-  MRT_TRY(mrt_recompute_spend(k, share));
+  MRT_TRY(mrt_recompute_spend(k, share, &k->planner->memo.offers));
+  if (k->planner->memo.offers == 0) return MRT_OK;
   MRT_TRY(mrt_recompute_policy_schedule(k, s));
   MRT_TRY(peaks(k, s, &kept));
   rest = (double)mrt_plan_rest(k->plan);
   double less = (double)(kept.peak - s->peak) / ((double)kept.peak + rest);
-  if (!(less > s->cost / kept.cost - 1)) *s = kept;
+  k->planner->memo.spent = less > s->cost / kept.cost - 1;
+  if (!k->planner->memo.spent) *s = kept;
   return MRT_OK;
 }
 

@@ -52,8 +52,8 @@ mrt_status mrt_recompute_layers(const mrt_recompute *k, int *layer, int *count);
  * backward pass takes at most `kept` bytes, for the least extra time. */
 mrt_status mrt_recompute_keep_budget(mrt_recompute *k, size_t kept);
 /* Turn OPEN choices into RECOMPUTE that cost next to nothing, all together no
- * more than that share of the step's time. */
-mrt_status mrt_recompute_spend(mrt_recompute *k, double share);
+ * more than that share of the step's time; *count: how many. */
+mrt_status mrt_recompute_spend(mrt_recompute *k, double share, int *count);
 /* The schedule that the choices describe; what is OPEN is kept. */
 mrt_status mrt_recompute_policy_schedule(mrt_recompute *k, mrt_schedule *s);
 /* Of many ways to cut the layers into segments those of the least live bytes,

@@ -71,10 +71,11 @@ static void keep_made_of(mrt_recompute *k, int a) {
   }
 }
 
-mrt_status mrt_recompute_spend(mrt_recompute *k, double share) {
+mrt_status mrt_recompute_spend(mrt_recompute *k, double share, int *count) {
   offer *list = MRT_NEW(k->arena, offer, k->asked.count);
   double seconds = 0;
   int n = 0;
+  *count = 0;
   if (!list) return mrt_nomem(&k->plan->ctx->error);
   for (int i = 0; i < k->dag.real; i++) seconds += k->problem.cost[i];
   for (int a = 0; a < k->asked.count; a++) n += offers(k, a, &list[n]);
@@ -86,7 +87,7 @@ mrt_status mrt_recompute_spend(mrt_recompute *k, double share) {
         !at_hand(k, list[j].activation))
       continue;
     v->choice = MRT_CHOICE_RECOMPUTE;
-    seconds -= list[j].seconds;
+    seconds -= list[j].seconds, ++*count;
     keep_made_of(k, list[j].activation);
   }
   return MRT_OK;

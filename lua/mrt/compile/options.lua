@@ -29,6 +29,8 @@ local MOST_EFFORT = 1000
 ---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
 ---  what they read, where the device does so; it rounds otherwise
 ---@field add_products? boolean  products, and rows of tables, are added to sums where these lie
+---@field update_products? boolean  updates of large weights compute the products that are
+---  their gradients, some rows at a time: no such gradient is stored
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
