@@ -20,8 +20,8 @@ local function gpt_plan(layers)
   local model = nn.GPT { vocab = shape.vocab, dim = shape.dim, heads = shape.heads,
     context = shape.context, layers = layers }
   local opt = optim.adamw(model:parameters())
-  -- forward, then backward, as the formulas have it
-  local step = training.step(model, opt, { order = "program" })
+  -- forward, then backward, all kept, as the formulas have it
+  local step = training.step(model, opt, { order = "program", spend = 0 })
   local tokens = mrt.randint(0, shape.vocab, batch, shape.context)
   return step:plan(tokens, tokens), model
 end

@@ -62,6 +62,7 @@ local cases = {
   case("cumsum", 0, { dim = 1 }, row), case("cumsum", 0, { dim = 2, reverse = true }, row),
   case("rope", 1, {}, x(2, 9, 3, 64)), case("rope", 1, { interleaved = true }, x(9, 3, 64)),
   case("batch_norm", 1, {}, batch, wide(70), wide(70)),
+  case("batch_stats", 0, {}, batch),
   case("batch_norm_grad", 1, {}, batch, wide(70), wide(70), batch, wide(70)),
   case("group_norm", 1, { groups = 4 }, image, wide(24), wide(24)),
   case("group_norm_grad", 1, { groups = 4 }, image, wide(3, 4), wide(3, 4), image, wide(24)),
@@ -106,11 +107,11 @@ local function apply(c, list, to)
   return out
 end
 
--- One plan of casts and operator; the same, each computed by itself.
+-- One plan of casts and operator, which stays whole; the same, each computed by itself.
 local function planned(c, list, to)
   local step = mrt.compile(function(...)
     return table.unpack(apply(c, widened { ... }, to))
-  end)
+  end, { split_batch_norm = false })
   return { step(table.unpack(list)) }, step:plan(table.unpack(list))
 end
 local function apart(c, list, to)
