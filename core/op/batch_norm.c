@@ -16,6 +16,8 @@
  *   grad   with n = (x - mean) * rstd and means over the rows,
  *          dx = w * rstd * (dy - mean(dy) - n * mean(dy * n))
  *          dw = sum over rows of dy * n;  db = sum over rows of dy
+ *   within batch_norm_grad_within: the same of dy where low < y < high, and of 0
+ *          elsewhere; the pass mask_batch_norm makes it
  *   fails  ESHAPE  x a scalar; w or b not [C];  EDTYPE  not f32 or f64
  *   from   Ioffe & Szegedy, arXiv:1502.03167
  *
@@ -23,8 +25,15 @@
 #include "op/batch_norm.h"
 #include "op/norm.h"
 
+#include <math.h>
+
 static const mrt_option options[] = {
   MRT_OPTION(mrt_batch_norm_options, eps, MRT_OPT_NUM, .preset = 1e-5),
+};
+static const mrt_option within_options[] = {
+  MRT_OPTION(mrt_within_options, low, MRT_OPT_NUM, .required = true),
+  MRT_OPTION(mrt_within_options, high, MRT_OPT_NUM, .preset = INFINITY),
+  MRT_OPTION(mrt_within_options, dtype, MRT_OPT_DTYPE, .preset = MRT_f32),
 };
 static const mrt_option running_options[] = {
   MRT_OPTION(mrt_running_options, momentum, MRT_OPT_NUM, .preset = 0.1),
@@ -63,6 +72,18 @@ static mrt_status infer_grad(mrt_infer *c) {
   c->out[0] = *c->in[0];
   for (int i = 1; i < c->nout; i++) c->out[i] = channels(c->in[0]);
   return MRT_OK;
+}
+
+static mrt_status infer_within(mrt_infer *c) {
+  const mrt_within_options *o = c->options;
+  mrt_infer grad = *c;
+  grad.nin = 5;
+  MRT_TRY(infer_grad(&grad));
+  c->nout = grad.nout;
+  MRT_TRY(mrt_norm_want_channels(c, 5));
+  if (mrt_is_real(o->dtype) || mrt_is_narrow(o->dtype)) return MRT_OK;
+  return mrt_refuse(c, MRT_EDTYPE, "y in %s, a float wanted",
+                    mrt_dtype_name(o->dtype));
 }
 
 static mrt_status infer_running(mrt_infer *c) {
@@ -190,6 +211,24 @@ const mrt_op mrt_op_batch_norm_grad = {
   .max_inputs = 5,
   .infer = infer_grad,
   .grad = grad_gradient,
+  .flops = mrt_norm_grad_flops,
+  .bytes = grad_bytes,
+  .inplace = 1 | 8,
+  .width = MRT_WIDE,
+  .narrow_inputs = 1 | 8,
+  .narrow_outputs = 1,
+  .traits = MRT_BATCH_STATISTICS | MRT_LIBRARY,
+};
+const mrt_op mrt_op_batch_norm_grad_within = {
+  .name = "batch_norm_grad_within",
+  .number = MRT_OP_batch_norm_grad_within,
+  .cost = MRT_COST_norm,
+  .doc = "dx, dw and db for x, mean, rstd, dy, w, b; dy counts where "
+         "low < y < high",
+  .min_inputs = 6,
+  .max_inputs = 6,
+  MRT_OPTIONS(within_options, mrt_within_options),
+  .infer = infer_within,
   .flops = mrt_norm_grad_flops,
   .bytes = grad_bytes,
   .inplace = 1 | 8,

@@ -7,6 +7,8 @@
  * Each thread adds up blocks of its own; these sums are then joined in the
  * order of the threads.  Blocks of narrow floats are computed on in scratch.
  *
+ * Where dy counts between bounds of y alone, y is computed again for each block.
+ *
  * SPDX-License-Identifier: MIT */
 #include "op/batch_norm.h"
 #include "channels.h"
@@ -17,6 +19,8 @@ typedef struct batch_norm_room {
   int64_t count;          /* rows in them */
   real *wide[4];
   real *block[2]; /* where x, dy are narrow */
+  real *within;   /* dy between bounds: a block, and y's wide row */
+  real *to_y[3];  /* center, scale, shift: wide rows */
 } batch_norm_room;
 
 static channels_shape shape_of_call(const mrt_call *c, double ns) {
@@ -25,9 +29,17 @@ static channels_shape shape_of_call(const mrt_call *c, double ns) {
   return s;
 }
 
+/* Elements of a block, or a wide row. */
+static int64_t longest(const channels_shape *s) {
+  int64_t rows = s->block < s->rows ? s->block : s->rows;
+  return rows * s->n > s->width ? rows * s->n : s->width;
+}
+
 static int64_t room_bytes(const mrt_call *c, const channels_shape *s) {
-  return 2 * up(s->n * 8) + 4 * up(s->width * (int64_t)sizeof(real)) +
-         2 * block_room(c, s) * (int64_t)sizeof(real);
+  int64_t wide = up(s->width * (int64_t)sizeof(real));
+  return 2 * up(s->n * 8) + 4 * wide +
+         2 * block_room(c, s) * (int64_t)sizeof(real) +
+         (c->nin > 5 ? 4 * wide + up(longest(s) * (int64_t)sizeof(real)) : 0);
 }
 
 static size_t scratch(const mrt_call *c) {
@@ -45,6 +57,9 @@ static batch_norm_room room_of(const mrt_call *c, const channels_shape *s,
   for (int k = 0; k < 4; k++) r.wide[k] = (real *)(at + k * wide);
   r.block[0] = (real *)(at + 4 * wide);
   r.block[1] = r.block[0] + block_room(c, s);
+  at = (char *)(r.block[1] + block_room(c, s));
+  for (int k = 0; k < 3; k++) r.to_y[k] = (real *)(at + k * wide);
+  r.within = (real *)(at + 3 * wide);
   mrt_share((s->rows + s->block - 1) / s->block, part, s->team, &from, &to);
   from *= s->block, to *= s->block;
   r.count = (to < s->rows ? to : s->rows) - from;
@@ -157,6 +172,53 @@ static void batch_stats(const mrt_call *c) {
 
 /* ---- gradient ------------------------------------------------------------ */
 
+/* What y is made of, ahead of a thread's blocks. */
+static void prepare_y(const mrt_call *c, const channels_shape *s,
+                      const batch_norm_room *r) {
+  const real *mean = c->in[1].data, *rstd = c->in[2].data;
+  const real *w = c->in[4].data, *b = c->in[5].data;
+  for (int64_t j = 0; j < s->n; j++) {
+    r->to_y[0][j] = mean[j], r->to_y[1][j] = rstd[j] * w[j];
+    r->to_y[2][j] = b[j];
+  }
+  for (int k = 0; k < 3; k++) repeat(s, r->to_y[k]);
+}
+
+/* `n` elements of dy that begin a row of channels, 0 where y is not between the
+ * bounds.  y is rounded after the product, as standardize and add round. */
+static void keep_within(const mrt_call *c, const batch_norm_room *r,
+                        const real *x, const real *dy, int64_t n, real *to) {
+  const mrt_within_options *o = c->options;
+  const real low = (real)o->low, high = (real)o->high;
+  const real *center = r->to_y[0], *scale = r->to_y[1], *shift = r->to_y[2];
+  bool bounded = o->high < INFINITY;
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) to[j] = (x[j] - center[j]) * scale[j];
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) to[j] += shift[j];
+  if (mrt_is_narrow(o->dtype)) mrt_round_reals(o->dtype, to, n);
+  if (bounded)
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+      to[j] = to[j] > low && to[j] < high ? dy[j] : 0;
+  else
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) to[j] = to[j] > low ? dy[j] : 0;
+}
+
+/* Elements [i, i + n) of dy that count; they begin a wide row, and x has the
+ * same of the input. */
+static const real *dy_of(const mrt_call *c, const channels_shape *s,
+                         const batch_norm_room *r, const real *x, int64_t i,
+                         int64_t n) {
+  const real *dy = mrt_reals_in(&c->in[3], i, n, r->block[1]);
+  if (c->nin < 6) return dy;
+  for (int64_t at = 0; at < n; at += s->width)
+    keep_within(c, r, x + at, dy + at, n - at < s->width ? n - at : s->width,
+                r->within + at);
+  return r->within;
+}
+
 static void sum_part(const mrt_call *c, const void *shared, int part,
                      int parts) {
   const channels_shape *s = shared;
@@ -168,13 +230,14 @@ static void sum_part(const mrt_call *c, const void *shared, int part,
   memset(r.second, 0, (size_t)s->n * sizeof(double));
   memcpy(center, mean, (size_t)s->n * sizeof *mean);
   repeat(s, center);
+  if (c->nin > 5) prepare_y(c, s, &r);
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += step) {
     int64_t count = to - i < step ? to - i : step;
     clear(sum, s->width), clear(product, s->width);
-    add_products(mrt_reals_in(&c->in[0], i, count, r.block[0]),
-                 mrt_reals_in(&c->in[3], i, count, r.block[1]), center, count,
-                 s->width, sum, product);
+    const real *x = mrt_reals_in(&c->in[0], i, count, r.block[0]);
+    add_products(x, dy_of(c, s, &r, x, i, count), center, count, s->width, sum,
+                 product);
     add_up(s, sum), add_up(s, product);
     for (int64_t j = 0; j < s->n; j++)
       r.first[j] += sum[j], r.second[j] += product[j];
@@ -219,11 +282,12 @@ static void turn_part(const mrt_call *c, const void *shared, int part,
     along[j] = (real)(all.second[j] / rows * (double)rstd[j] * (double)rstd[j]);
   }
   repeat(s, center), repeat(s, scale), repeat(s, middle), repeat(s, along);
+  if (c->nin > 5) prepare_y(c, s, &r);
   share(s, part, &from, &to);
   for (int64_t i = from; i < to; i += s->width) {
     int64_t n = to - i < s->width ? to - i : s->width;
     const real *x = mrt_reals_in(&c->in[0], i, n, r.block[0]);
-    const real *dy = mrt_reals_in(&c->in[3], i, n, r.block[1]);
+    const real *dy = dy_of(c, s, &r, x, i, n);
     real *dx = mrt_reals_place(&c->out[0], i, r.block[1]);
 #pragma omp simd
     for (int64_t j = 0; j < n; j++)
@@ -261,4 +325,5 @@ static void running(const mrt_call *c) {
 MRT_KERNEL(batch_norm, .run = batch_norm, .scratch = scratch);
 MRT_KERNEL(batch_stats, .run = batch_stats, .scratch = scratch);
 MRT_KERNEL(batch_norm_grad, .run = batch_norm_grad, .scratch = scratch);
+MRT_KERNEL(batch_norm_grad_within, .run = batch_norm_grad, .scratch = scratch);
 MRT_KERNEL(running, .run = running);

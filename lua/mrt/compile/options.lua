@@ -25,6 +25,7 @@ local MOST_EFFORT = 1000
 ---@field sink_permute? boolean  permutations move past pointwise operators
 ---@field cse? boolean        common subexpressions
 ---@field dce? boolean        removal of dead nodes
+---@field mask_batch_norm? boolean  gradients of batch norms take those of a relu behind them
 ---@field split_batch_norm? boolean  normalising by channels is fused with what follows it
 ---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
 ---  what they read, where the device does so; it rounds otherwise

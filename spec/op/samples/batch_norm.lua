@@ -67,6 +67,19 @@ local function batch_norm_grad(ins)
   return out
 end
 
+-- dy counts where the norm's result is between bounds.
+local function batch_norm_grad_within(ins, o)
+  local x, means, rstds, dy, w, b = table.unpack(ins)
+  local _, n = sizes(x)
+  local within = {}
+  for i = 1, #x.data do
+    local j = (i - 1) % n + 1
+    local y = (x.data[i] - means.data[j]) * (rstds.data[j] * w.data[j]) + b.data[j]
+    within[i] = y > o.low and y < (o.high or math.huge) and dy.data[i] or 0.0
+  end
+  return batch_norm_grad { x, means, rstds, { dims = x.dims, data = within }, w }
+end
+
 local function running(ins, o)
   local mean_was, var_was, batch_mean, rstd, when = table.unpack(ins)
   local m, v, share = {}, {}, o.momentum or 0.1
@@ -108,6 +121,17 @@ local function grad_inputs(dims)
   return { { dims = dims }, { dims = n }, { dims = n, low = 0.5, high = 2 }, { dims = dims } }
 end
 
+local function within_cases()
+  local list = {}
+  for i, dims in ipairs(shapes) do
+    local ins = grad_inputs(dims)
+    ins[5] = { dims = { dims[#dims] }, low = 0.5, high = 1.5 }
+    ins[6] = { dims = { dims[#dims] } }
+    list[i] = { inputs = ins, options = { low = 0, high = i % 2 == 0 and 1.5 or nil } }
+  end
+  return list
+end
+
 local forward, backward = cases(2, only_x, { eps = 0.01 }), cases(1, grad_inputs)
 forward[#forward + 1] = { inputs = { { dims = { 4099, 9 }, low = 9, high = 10 } } }
 backward[#backward + 1] = { inputs = grad_inputs { 4099, 9 } }
@@ -132,6 +156,14 @@ return {
       { inputs = { x, rows, c, x }, code = "shape", match = "the last dimension" },
       { inputs = { x, c, c, { dims = { 5, 3 } } }, code = "shape", match = "5,3" },
       { inputs = { x, c, c, x, rows }, code = "shape", match = "the last dimension" },
+    } },
+  { op = "batch_norm_grad_within", cases = within_cases(), oracle = batch_norm_grad_within,
+    bad = {
+      { inputs = { x, c, c, x, c, rows }, options = { low = 0 }, code = "shape",
+        match = "the last dimension" },
+      { inputs = { x, c, c, x, c, c }, options = { low = 0, dtype = "i32" }, code = "dtype",
+        match = "a float wanted" },
+      { inputs = { x, c, c, x, c, c }, options = {}, code = "value", match = "low" },
     } },
   { op = "running", updates = true, grad = false, oracle = running,
     cases = {

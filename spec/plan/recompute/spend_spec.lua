@@ -127,21 +127,3 @@ describe("what is computed again unasked", function()
     end
   end)
 end)
-
-describe("a batch norm that is split", function()
-  for _, precision in ipairs { "f32", "bf16", "bf16_pure" } do
-    it("has the bits of one that is whole, in " .. precision, function()
-      for _, name in ipairs { "resnet", "relu6" } do
-        local o = { precision = policy.precision[precision](), spend = 0 }
-        local w = { precision = o.precision, spend = 0, split_batch_norm = false }
-        local whole = train(name, w)
-        local parts, plan = train(name, o)
-        assert.equal(whole, parts)
-        local ops = {}
-        for _, s in ipairs(plan:steps()) do ops[s.op] = true end
-        assert.is_true(ops.batch_stats)
-        assert.is_nil(ops.batch_norm)
-      end
-    end)
-  end
-end)
