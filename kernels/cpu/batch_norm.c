@@ -21,6 +21,7 @@ typedef struct batch_norm_room {
   real *block[2]; /* where x, dy are narrow */
   real *within;   /* dy between bounds: a block, and y's wide row */
   real *to_y[3];  /* center, scale, shift: wide rows */
+  real low, high; /* where y counts; nothing is at NaN or above it */
 } batch_norm_room;
 
 static channels_shape shape_of_call(const mrt_call *c, double ns) {
@@ -125,7 +126,6 @@ static void join_parts(const mrt_call *c, const void *shared, int part,
   }
 }
 
-/* The product is rounded before the sum, as pointwise operators round. */
 static void scale_part(const mrt_call *c, const void *shared, int part,
                        int parts) {
   const channels_shape *s = shared;
@@ -146,10 +146,13 @@ static void scale_part(const mrt_call *c, const void *shared, int part,
     int64_t n = to - i < s->width ? to - i : s->width;
     const real *x = mrt_reals_in(&c->in[0], i, n, r.block[0]);
     real *y = mrt_reals_place(&c->out[0], i, r.block[0]);
+    if (b)
 #pragma omp simd
-    for (int64_t j = 0; j < n; j++) y[j] = (x[j] - center[j]) * scale[j];
+      for (int64_t j = 0; j < n; j++)
+        y[j] = (x[j] - center[j]) * scale[j] + shift[j];
+    else
 #pragma omp simd
-    for (int64_t j = 0; j < (b ? n : 0); j++) y[j] += shift[j];
+      for (int64_t j = 0; j < n; j++) y[j] = (x[j] - center[j]) * scale[j];
     mrt_reals_out(&c->out[0], i, n, y);
   }
 }
@@ -172,9 +175,38 @@ static void batch_stats(const mrt_call *c) {
 
 /* ---- gradient ------------------------------------------------------------ */
 
+/* The k-th float from 0 on, of those below if k < 0. */
+static real kth(int32_t k) {
+  uint32_t bits = k < 0 ? (uint32_t)-k | UINT32_C(1) << 31 : (uint32_t)k;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return (real)x;
+}
+
+/* The least float that, rounded to `dtype`, is above the bound, or at it: to
+ * round keeps the order, so that y need not be rounded to be compared. */
+static real least_above(mrt_dtype dtype, double bound, bool or_at) {
+  const int32_t inf = 0x7f800000;
+  if (!mrt_is_narrow(dtype) && sizeof(real) > sizeof(float))
+    return or_at ? (real)bound : (real)nextafter(bound, INFINITY);
+  int32_t below = -inf, at = inf;
+  while (at - 1 > below) {
+    int32_t half = below / 2 + at / 2 + (below % 2 + at % 2) / 2;
+    if (half <= below || half >= at) half = at - 1;
+    real y = kth(half);
+    if (mrt_is_narrow(dtype)) mrt_round_reals(dtype, &y, 1);
+    if (or_at ? y >= (real)bound : y > (real)bound)
+      at = half;
+    else
+      below = half;
+  }
+  return kth(at);
+}
+
 /* What y is made of, ahead of a thread's blocks. */
 static void prepare_y(const mrt_call *c, const channels_shape *s,
-                      const batch_norm_room *r) {
+                      batch_norm_room *r) {
+  const mrt_within_options *o = c->options;
   const real *mean = c->in[1].data, *rstd = c->in[2].data;
   const real *w = c->in[4].data, *b = c->in[5].data;
   for (int64_t j = 0; j < s->n; j++) {
@@ -182,28 +214,22 @@ static void prepare_y(const mrt_call *c, const channels_shape *s,
     r->to_y[2][j] = b[j];
   }
   for (int k = 0; k < 3; k++) repeat(s, r->to_y[k]);
+  r->low = least_above(o->dtype, o->low, false);
+  r->high =
+      o->high < INFINITY ? least_above(o->dtype, o->high, true) : (real)NAN;
 }
 
-/* `n` elements of dy that begin a row of channels, 0 where y is not between the
- * bounds.  y is rounded after the product, as standardize and add round. */
-static void keep_within(const mrt_call *c, const batch_norm_room *r,
-                        const real *x, const real *dy, int64_t n, real *to) {
-  const mrt_within_options *o = c->options;
-  const real low = (real)o->low, high = (real)o->high;
+/* `n` elements of dy that begin a row of channels, 0 where y is not from r->low
+ * to below r->high. */
+static void keep_within(const batch_norm_room *r, const real *x, const real *dy,
+                        int64_t n, real *to) {
   const real *center = r->to_y[0], *scale = r->to_y[1], *shift = r->to_y[2];
-  bool bounded = o->high < INFINITY;
+  const real low = r->low, high = r->high;
 #pragma omp simd
-  for (int64_t j = 0; j < n; j++) to[j] = (x[j] - center[j]) * scale[j];
-#pragma omp simd
-  for (int64_t j = 0; j < n; j++) to[j] += shift[j];
-  if (mrt_is_narrow(o->dtype)) mrt_round_reals(o->dtype, to, n);
-  if (bounded)
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++)
-      to[j] = to[j] > low && to[j] < high ? dy[j] : 0;
-  else
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++) to[j] = to[j] > low ? dy[j] : 0;
+  for (int64_t j = 0; j < n; j++) {
+    real y = (x[j] - center[j]) * scale[j] + shift[j];
+    to[j] = (y >= low) & !(y >= high) ? dy[j] : 0;
+  }
 }
 
 /* Elements [i, i + n) of dy that count; they begin a wide row, and x has the
@@ -214,7 +240,7 @@ static const real *dy_of(const mrt_call *c, const channels_shape *s,
   const real *dy = mrt_reals_in(&c->in[3], i, n, r->block[1]);
   if (c->nin < 6) return dy;
   for (int64_t at = 0; at < n; at += s->width)
-    keep_within(c, r, x + at, dy + at, n - at < s->width ? n - at : s->width,
+    keep_within(r, x + at, dy + at, n - at < s->width ? n - at : s->width,
                 r->within + at);
   return r->within;
 }
