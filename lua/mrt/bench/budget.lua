@@ -50,7 +50,7 @@ end
 
 local function variants(case)
   local budget = require "mrt.policy".checkpoint.budget
-  local list = { make(case, "all kept") }
+  local list = { make(case, "all kept", { spend = 0 }) }
   local base = list[1].plan
   list[2] = make(case, "half of what is kept", { checkpoint = budget "50%" })
   list[3] = make(case, "a quarter", { checkpoint = budget "25%" })
