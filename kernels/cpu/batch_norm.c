@@ -19,7 +19,7 @@ typedef struct batch_norm_room {
   int64_t count;          /* rows in them */
   real *wide[4];
   real *block[2]; /* where x, dy are narrow */
-  real *within;   /* dy between bounds: a block, and y's wide row */
+  real *within;   /* dy where y is between bounds: a block */
   real *to_y[3];  /* center, scale, shift: wide rows */
   real low, high; /* where y counts; nothing is at NaN or above it */
 } batch_norm_room;
@@ -40,7 +40,7 @@ static int64_t room_bytes(const mrt_call *c, const channels_shape *s) {
   int64_t wide = up(s->width * (int64_t)sizeof(real));
   return 2 * up(s->n * 8) + 4 * wide +
          2 * block_room(c, s) * (int64_t)sizeof(real) +
-         (c->nin > 5 ? 4 * wide + up(longest(s) * (int64_t)sizeof(real)) : 0);
+         (c->nin > 5 ? 3 * wide + up(longest(s) * (int64_t)sizeof(real)) : 0);
 }
 
 static size_t scratch(const mrt_call *c) {

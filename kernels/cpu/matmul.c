@@ -241,6 +241,10 @@ static void run_part(const mrt_call *c, const void *shared, int part,
 }
 
 static void run_batch(const mrt_call *c, const batch *t) {
+  if (t->count == 1 && mrt_gemm_is_tiny(&t->g)) {
+    mrt_gemm_tiny(&t->g);
+    return;
+  }
   batch_team who = team_of(c, t);
   batch_run r = { t, who.cuts, (char *)c->scratch + t->bias, who.bytes };
   mrt_parallel(c, who.team, run_part, &r);

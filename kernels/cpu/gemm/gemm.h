@@ -92,6 +92,16 @@ static inline bool mrt_gemm_sums_narrow(const mrt_gemm *g) {
   return g->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(g->accumulate);
 }
 
+/* So few multiply-adds are done at once (tiny.c). */
+enum { MRT_TINY = 256 };
+#define mrt_gemm_tiny MRT_CPU(gemm_tiny)
+/* The whole product, on the calling thread, without scratch. */
+void mrt_gemm_tiny(const mrt_gemm *g);
+static inline bool mrt_gemm_is_tiny(const mrt_gemm *g) {
+  return !mrt_gemm_is_mixed(g) && !mrt_gemm_sums_narrow(g) && !g->add &&
+         g->m * g->n * g->k <= MRT_TINY && g->k <= MRT_TINY;
+}
+
 /* A few rows times columns along k: panel by panel (few.h). */
 enum { MRT_FEW = 16 };
 #define mrt_gemm_few MRT_CPU(gemm_few)

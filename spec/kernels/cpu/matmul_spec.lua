@@ -241,6 +241,24 @@ describe("the bits of a product of narrow floats", function()
   end)
 end)
 
+describe("a tiny product", function()
+  it("has the bits of the same elements of a large one", function()
+    mrt.seed(11)
+    for trial = 1, 300 do
+      local m, n, k = 1 + trial % 9, 1 + trial // 9 % 9, 1 + trial // 7 % 11
+      local dtype = trial % 3 == 0 and "f64" or "f32"
+      local a, b = mrt.randn(70, k):to(dtype), mrt.randn(k, 70):to(dtype)
+      if trial % 2 == 0 then a = mrt.where(mrt.randn(70, k):gt(0), a, a * 0) end
+      local large = mrt.eval(a:matmul(b))
+      local x, y = mrt.eval(a:slice(1, 1, m) + 0, b:slice(2, 1, n) + 0)
+      local small, wanted = mrt.eval(x:matmul(y), large:slice(1, 1, m):slice(2, 1, n) + 0)
+      assert(small:bytes() == wanted:bytes(), ("%d x %d x %d, %s"):format(m, n, k, dtype))
+      local turned = mrt.eval(mrt.eval(y:t() + 0):t())
+      assert(mrt.eval(x:matmul(turned)):bytes() == wanted:bytes())
+    end
+  end)
+end)
+
 describe("a product of real numbers", function()
   -- Few rows beside many columns, and the reverse: whole tiles, parts of them,
   -- one block of k, several.
