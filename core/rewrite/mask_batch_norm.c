@@ -163,6 +163,7 @@ static mrt_status replace(mrt_graph *g, const mask_finding *f) {
 
 mrt_status mrt_pass_mask_batch_norm(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
+  if (!mrt_rewrite_for_cpu(r)) return MRT_OK;
   mrt_graph_count_uses(g);
   for (int i = 0; i < g->node_count; i++) {
     mask_finding f;

@@ -50,6 +50,12 @@ typedef struct mrt_rewrite {
                   same where its row says NEEDED */
 } mrt_rewrite;
 
+/* Is the plan for a CPU?  On one it may be made for a device that records its
+ * runs, whose kernels are others. */
+static inline bool mrt_rewrite_for_cpu(const mrt_rewrite *r) {
+  return !r->device->records;
+}
+
 /* ENOMEM, or what the pass says, with the message in the graph's context; the
  * graph is then only good for being freed. */
 #define REWRITE(name, doc) mrt_status mrt_pass_##name(mrt_rewrite *r);

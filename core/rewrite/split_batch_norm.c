@@ -82,7 +82,8 @@ static mrt_status split(mrt_graph *g, mrt_node *n) {
 static bool wanted(const mrt_rewrite *r) {
   const mrt_device *d = &r->graph->ctx->device;
   bool fused = !(r->options->off >> MRT_REWRITE_fuse & 1);
-  return fused && d->kernel(d, MRT_OP_batch_stats, MRT_f32);
+  return fused && mrt_rewrite_for_cpu(r) &&
+         d->kernel(d, MRT_OP_batch_stats, MRT_f32);
 }
 
 mrt_status mrt_pass_split_batch_norm(mrt_rewrite *r) {

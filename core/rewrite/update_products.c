@@ -116,7 +116,9 @@ static mrt_status replace(mrt_graph *g, const product_finding *f, mrt_node *n) {
 
 mrt_status mrt_pass_update_products(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
-  if (r->options->trap) return MRT_OK; /* which looks at gradients */
+  if (!mrt_rewrite_for_cpu(r) ||
+      r->options->trap) /* which looks at gradients */
+    return MRT_OK;
   mrt_graph_count_uses(g);
   for (int i = 0; i < g->node_count; i++) {
     product_finding f;

@@ -109,7 +109,7 @@ local growth = [[
   train(64, 16)
   collectgarbage()
   local before = status "VmRSS"
-  print(train(1536, 256), status "VmHWM" - before)]]
+  print(train(2048, 256), status "VmHWM" - before)]]
 
 describe("a process #process", function()
   it("grows by no more than the peak and 3% or 16 MiB", function()
