@@ -198,7 +198,7 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .edge[MRT_COST_attention] = { 0, 64, 0 },
                               .edge[MRT_COST_attention_grad] = { 0, 64, 0 },
                               .winograd = device->winograd ? 1.7 : 0,
-                              .spend = 1.0 / 128,
+                              .spend = 1.0 / 64,
                               .cache = 4e6,
                               .cache_bandwidth = 50e9 * threads,
                               .bandwidth = 20e9 * channels,

@@ -43,7 +43,7 @@ local MOST_EFFORT = 1000
 ---  budget as for 1.  0: not at all; 1 to 1000: so many times as long as is usual
 ---@field spend? number       without a budget and a policy: the share of a step's predicted
 ---  time that may go to computing again what is quick to make, for less memory; 0: none.
----  By default 1/128 on a CPU, none elsewhere
+---  By default 1/64 on a CPU, none elsewhere
 ---@field checkpoint? mrt.CheckpointPolicy  what is kept for the backward pass
 ---@field compress? mrt.CompressPolicy  what is kept for the backward pass is kept in
 ---  "bf16", "f16", "f8", "int8" or "nf4", all of it or what a function says; a number: a
