@@ -322,7 +322,7 @@ function measure.run(o)
     name = (declared.name:gsub("%-measured", "")) .. "-measured", align = declared.align,
     threads = declared.threads, serial = declared.serial, epilogues = declared.epilogues,
     records = declared.records,
-    winograd = declared.winograd, spend = declared.spend,
+    winograd = declared.winograd,
     launch = found.launch, call = found.call, rate = found.rate,
     flops = found.flops, edge = found.edge,
     cache = { capacity = math.min((cache_bytes() or 8e6) / 2, 32e6),
