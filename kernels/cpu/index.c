@@ -9,6 +9,7 @@
 #include "base/narrow.h"
 #include "floats.h"
 #include "op/move.h"
+#include "places.h"
 #include "walk.h"
 
 /* ---- gather -------------------------------------------------------------- */
@@ -187,62 +188,26 @@ static void embedding_grad(const mrt_call *c) {
 
 /* ---- embedding_add ------------------------------------------------------- */
 
-/* The places of each id, in order: first[id], then next[] of each; -1 ends. */
-typedef struct id_places {
-  int64_t *first, *next;
-} id_places;
-
-static id_places find_places(const mrt_call *c) {
-  const mrt_operand *ids = &c->in[0];
-  int64_t V = c->out[0].type.dims[0], N = mrt_type_count(&ids->type);
-  id_places p = { c->scratch, (int64_t *)c->scratch + V };
-  for (int64_t v = 0; v < V; v++) p.first[v] = -1;
-  for (int64_t i = N - 1; i >= 0; i--) {
-    int64_t id = mrt_id(ids->data, ids->type.dtype, i);
-    /* a bad id was reported when it was looked up */
-    id = id < 0 ? 0 : id < V ? id : V - 1;
-    p.next[i] = p.first[id], p.first[id] = i;
-  }
-  return p;
-}
-
-/* n columns from `at` of row v.  The rows are added up before they are added
- * to c, and zeros are added where there are none: the bits of an addition. */
-static void add_places(const mrt_call *c, const id_places *p, int64_t v,
-                       int64_t at, int64_t n) {
-  int64_t C = c->out[0].type.dims[1], to = v * C + at;
-  const real *x = (const real *)c->in[2].data + to;
-  real *y = (real *)c->out[0].data + to, sum[STRIP], room[STRIP];
-  if (p->first[v] < 0) {
-    for (int64_t j = 0; j < n; j++) y[j] = x[j] + 0;
-    return;
-  }
-  memset(sum, 0, (size_t)n * sizeof *sum);
-  for (int64_t i = p->first[v]; i >= 0; i = p->next[i]) {
-    const real *dy = mrt_reals_in(&c->in[1], i * C + at, n, room);
-    for (int64_t j = 0; j < n; j++) sum[j] += dy[j];
-  }
-  for (int64_t j = 0; j < n; j++) y[j] = x[j] + sum[j];
-}
-
 static void add_to_block(const mrt_call *c, const void *shared, int part,
                          int parts) {
+  int64_t C = c->out[0].type.dims[1];
   index_block b = block_of(c, part, parts);
   for (int64_t v = b.v0; v < b.v1; v++)
     for (int64_t at = b.c0, n; at < b.c1; at += n) {
-      n = b.c1 - at < STRIP ? b.c1 - at : STRIP;
-      add_places(c, shared, v, at, n);
+      n = b.c1 - at < PLACES_STRIP ? b.c1 - at : PLACES_STRIP;
+      add_places(shared, &c->in[1], C, v, at, n,
+                 (const real *)c->in[2].data + v * C + at,
+                 (real *)c->out[0].data + v * C + at);
     }
 }
 
 static void embedding_add(const mrt_call *c) {
-  id_places p = find_places(c);
+  id_places p = find_places(&c->in[0], c->out[0].type.dims[0], c->scratch);
   run_blocks(c, &p, add_to_block);
 }
 
 static size_t embedding_add_scratch(const mrt_call *c) {
-  int64_t V = c->out[0].type.dims[0], N = mrt_type_count(&c->in[0].type);
-  return (size_t)(V + N) * sizeof(int64_t);
+  return places_bytes(c->out[0].type.dims[0], &c->in[0]);
 }
 
 MRT_KERNEL(gather, .run = gather);

@@ -10,6 +10,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "gemm/gemm.h"
+#include "places.h"
 #include "update_steps.h"
 
 /* Elements of a gradient at a time; rows of it at least: b is packed for each. */
@@ -21,10 +22,9 @@ typedef struct product_update {
   int64_t rows; /* of a chunk */
   size_t bytes; /* scratch of a thread */
   real *sum;    /* the chunk */
-  int64_t *first,
-      *next; /* places of each id, in order; -1 ends.  NULL: no ids */
-  const mrt_operand *dy; /* a row for each */
-  int64_t begin, end;    /* rows of this chunk */
+  id_places places;
+  const mrt_operand *ids, *dy; /* of a table; NULL: it was not looked up */
+  int64_t begin, end;          /* rows of this chunk */
   elements *run;
   const void *step;
 } product_update;
@@ -59,26 +59,13 @@ static size_t lay_out(const mrt_call *c, const mrt_product_gradient *o,
   mrt_gemm chunk = u->g;
   chunk.m = u->rows;
   u->bytes = up(mrt_gemm_bytes(&chunk));
-  size_t at = (size_t)u->team * u->bytes, ids = 0;
+  size_t at = (size_t)u->team * u->bytes;
   u->sum = (real *)((char *)c->scratch + at);
   at += up((size_t)(u->rows * n) * sizeof(real));
-  if (o->rows) {
-    u->first = (int64_t *)((char *)c->scratch + at), u->next = u->first + m;
-    u->dy = &c->in[written + 3];
-    ids = (size_t)(m + mrt_type_count(&c->in[written + 2].type));
-  }
-  return at + ids * sizeof(int64_t);
-}
-
-static void find_places(const mrt_operand *ids, const product_update *u) {
-  int64_t V = u->g.m;
-  for (int64_t v = 0; v < V; v++) u->first[v] = -1;
-  for (int64_t i = mrt_type_count(&ids->type); i-- > 0;) {
-    int64_t id = mrt_id(ids->data, ids->type.dtype, i);
-    /* a bad id was reported when it was looked up */
-    id = id < 0 ? 0 : id < V ? id : V - 1;
-    u->next[i] = u->first[id], u->first[id] = i;
-  }
+  u->places.first = (int64_t *)((char *)c->scratch + at);
+  if (!o->rows) return at;
+  u->ids = &c->in[written + 2], u->dy = &c->in[written + 3];
+  return at + places_bytes(m, u->ids);
 }
 
 static void multiply_part(const mrt_call *c, const void *shared, int part,
@@ -91,19 +78,10 @@ static void multiply_part(const mrt_call *c, const void *shared, int part,
   mrt_gemm_run(&own, (char *)c->scratch + (size_t)part * u->bytes);
 }
 
-/* The rows of dy are added up before they are added to row v, and zeros are
- * added where there are none: the bits of an addition. */
 static void add_rows(const product_update *u, int64_t v, real *row) {
-  enum { STRIP = 512 };
-  real sum[STRIP], room[STRIP];
   for (int64_t at = 0, n; at < u->g.n; at += n) {
-    n = u->g.n - at < STRIP ? u->g.n - at : STRIP;
-    memset(sum, 0, (size_t)n * sizeof *sum);
-    for (int64_t i = u->first[v]; i >= 0; i = u->next[i]) {
-      const real *dy = mrt_reals_in(u->dy, i * u->g.n + at, n, room);
-      for (int64_t j = 0; j < n; j++) sum[j] += dy[j];
-    }
-    for (int64_t j = 0; j < n; j++) row[at + j] += sum[j];
+    n = u->g.n - at < PLACES_STRIP ? u->g.n - at : PLACES_STRIP;
+    add_places(&u->places, u->dy, u->g.n, v, at, n, row + at, row + at);
   }
 }
 
@@ -114,7 +92,7 @@ static void update_part(const mrt_call *c, const void *shared, int part,
   mrt_share(u->end - u->begin, part, parts, &from, &to);
   if (from == to) return;
   real *sum = u->sum + from * n;
-  for (int64_t v = from; u->first && v < to; v++)
+  for (int64_t v = from; u->ids && v < to; v++)
     add_rows(u, u->begin + v, u->sum + v * n);
   run_pieces_of(c, u->written, sum, 0, u->run, u->step, (u->begin + from) * n,
                 (u->begin + to) * n);
@@ -127,7 +105,7 @@ static void update(const mrt_call *c, const mrt_product_gradient *o,
   if (!is_due(c, when)) return;
   lay_out(c, o, written, &u);
   u.run = run, u.step = step;
-  if (u.first) find_places(&c->in[written + 2], &u);
+  if (u.ids) u.places = find_places(u.ids, u.g.m, u.places.first);
   for (u.begin = 0; u.begin < u.g.m && u.g.n > 0; u.begin = u.end) {
     u.end = u.begin + u.rows < u.g.m ? u.begin + u.rows : u.g.m;
     mrt_parallel(c, u.team, multiply_part, &u);
