@@ -32,6 +32,7 @@ end
 ---@field state "f32"|"bf16"|"8bit"  what AdamW's moments are kept in
 ---@field accumulate integer    micro-batches of a batch
 ---@field memory? integer|table as of mrt.compile
+---@field spend? number         as of mrt.compile
 ---@field swap boolean          values may go to a file
 
 --- Make the optimizer and the compiled step of a model that a method has made ready.
@@ -45,7 +46,7 @@ function step.new(model, o)
   local optimizer = optim.adamw(model:parameters(), { lr = rate, weight_decay = o.weight_decay,
     state = o.state })
   local options = method.options(o)
-  options.memory = o.memory
+  options.memory, options.spend = o.memory, o.spend
   if not o.swap then options.swap = require "mrt.policy.swap".none() end
   return mrt.train.step { model = model, optimizer = optimizer, loss = step.loss, clip = o.clip,
     accumulate = o.accumulate > 1 and o.accumulate or nil, compile = options }, optimizer
