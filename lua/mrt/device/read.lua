@@ -24,6 +24,7 @@
 ---       records = false,                      -- a run is one launch: inputs are copied
 ---       winograd = 1.7,                       -- times quicker convolutions of 3 x 3
 ---                                             -- are by fewer multiplications; 0: not
+---       spend = 1 / 64,                       -- of a step, for less memory: core/mrt/device.h
 ---       links = { {name = "NVLink", ranks = 8, bandwidth = 360e9, latency = 3e-6,
 ---           ramp = 0},                        -- core/mrt.h, mrt_link: innermost
 ---         {name = "InfiniBand", bandwidth = 50e9, latency = 1e-5} },  -- first
