@@ -5,6 +5,7 @@
 local mrt = require "mrt"
 local bits = require "support.bits"
 local random_graph = require "support.random_graph"
+local ranks = require "support.ranks"
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
 local GRAPHS <const> = tonumber(os.getenv "MRT_SPEC_GRAPHS") or 20
@@ -126,4 +127,39 @@ describe("what is computed again unasked", function()
       assert.is_true(plan.peak <= all.peak, text)
     end
   end)
+
+  -- Losses of two steps, and the peak.
+  local code = [[
+    local spend = %s
+    mrt.seed(3)
+    local model = nn.GPT { vocab = 96, context = 64, layers = 2, heads = 4, dim = 64 }
+    local params = model:parameters()
+    local opt = optim.adamw(params, { lr = 1e-3 })
+    local step = mrt.compile(function(x, y)
+      local l = model:loss(x, y)
+      opt:step(mrt.grad(l, params))
+      return l
+    end, { spend = spend, %s })
+    mrt.seed(5)
+    local x, y = mrt.randint(0, 96, 8, 64), mrt.randint(0, 96, 8, 64)
+    mrt.eval(x, y)
+    local words = {}
+    for i = 1, 2 do words[i] = ("%%a"):format(step(x, y):item()) end
+    return table.concat(words, " ") .. " " .. step:plan(x, y).peak
+  ]]
+
+  for _, o in ipairs { "mesh = { tensor = 2 }", "mesh = { context = 2 }",
+    "shard = policy.shard.zero(3)",
+    "shard = policy.shard.zero(1), precision = policy.precision.bf16()",
+    "shard = policy.shard.ddp(), accumulate = 2" } do
+    it("changes no bit on ranks: " .. o, function()
+      local kept, spent = ranks.run(2, code:format("0", o)), ranks.run(2, code:format("0.2", o))
+      for r = 1, 2 do
+        local losses, all = kept[r]:match "^(.*) (%d+)$"
+        local same, peak = spent[r]:match "^(.*) (%d+)$"
+        assert.equal(losses, same)
+        assert.is_true(tonumber(peak) <= tonumber(all))
+      end
+    end)
+  end
 end)
