@@ -6,7 +6,9 @@ local files = require "support.files"
 local program = require "support.program"
 local ranks = require "support.ranks"
 
--- A run that presses Ctrl-C itself after some steps; `more`: options as Lua code.
+-- A run that presses Ctrl-C itself after some steps, and goes on when it is heard:
+-- among ranks the signal is for the thread of the program, which may be slow to wake.
+-- `more`: options as Lua code.
 local script = [[
 local stop_at, folder, seed, resume, more = ...
 local mrt = require "mrt"
@@ -21,7 +23,11 @@ local given = { model = model, optimizer = opt, steps = 12, log_every = 1 << 30,
   loss = function(m, a, b) return nn.cross_entropy(m(a), b) end,
   clip = 1.0, snapshots = folder, resume = resume,
   on_step = function(info)
-    if info.step == stop_at then io.popen("kill -INT $PPID"):close() end
+    if info.step ~= stop_at then return end
+    local core = require "mrt.core"
+    local until_then = core.clock() + 60
+    io.popen("kill -INT $PPID"):close()
+    while not core.interrupted() and core.clock() < until_then do end
   end }
 for name, value in pairs(more(policy)) do given[name] = value end
 local stdout = io.stdout
