@@ -5,14 +5,17 @@
 
 #include <string.h>
 
-/* A call of the plan once more, with operands of its own to fill in. */
-static mrt_status copy_call(mrt_runner *r, mrt_call *to, const mrt_call *from) {
+/* The call of a step once more, with operands of its own to fill in: also of the
+ * result that its others are parts of (mrt_node.joined), which no kernel sees. */
+static mrt_status copy_call(mrt_runner *r, mrt_call *to, const mrt_step *step) {
+  const mrt_call *from = &step->call;
+  int nin = from->nin, nout = step->node->nout;
   *to = *from, to->run = &r->run;
-  to->in = MRT_NEW(&r->arena, mrt_operand, from->nin);
-  to->out = MRT_NEW(&r->arena, mrt_operand, from->nout);
+  to->in = MRT_NEW(&r->arena, mrt_operand, nin);
+  to->out = MRT_NEW(&r->arena, mrt_operand, nout);
   if (!to->in || !to->out) return MRT_ENOMEM;
-  for (int k = 0; k < from->nin; k++) to->in[k] = from->in[k];
-  for (int k = 0; k < from->nout; k++) to->out[k] = from->out[k];
+  for (int k = 0; k < nin; k++) to->in[k] = from->in[k];
+  for (int k = 0; k < nout; k++) to->out[k] = from->out[k];
   return MRT_OK;
 }
 
@@ -23,8 +26,8 @@ static mrt_status copy_calls(const mrt_plan *plan) {
   if (!r->calls || !r->staged) return MRT_ENOMEM;
   for (int i = 0; i < plan->step_count; i++) {
     const mrt_step *s = &plan->steps[i];
-    MRT_TRY(copy_call(r, &r->calls[i], &s->call));
-    if (s->host) MRT_TRY(copy_call(r, &r->staged[i], &s->call));
+    MRT_TRY(copy_call(r, &r->calls[i], s));
+    if (s->host) MRT_TRY(copy_call(r, &r->staged[i], s));
   }
   return MRT_OK;
 }
