@@ -326,6 +326,20 @@ function accumulate.begin(self, state)
     row_bytes = allocated(rows[1], state.rows / state.sizes[1]) }, final, rows
 end
 
+-- Options under which a swap policy hears of parameters as weights: of what runs once only
+-- updates read them.
+local function knowing_weights(state, options)
+  local swap, weights = options.swap, {}
+  if not swap then return options end
+  for _, mark in ipairs(state.sections[1].marks) do
+    for _, x in ipairs(mark.asked) do weights[core.id(x)] = true end
+  end
+  return with(options, "swap", function(v)
+    if weights[v.id] then v.role = "weight" end
+    return swap(v)
+  end)
+end
+
 --- Make the plan of what runs once, behind all micro-batches, in the section of the whole
 --- batch; the entry knows from then on which accumulators it reads.
 ---@param self mrt.Compiled
@@ -335,9 +349,9 @@ end
 ---@param plain table  options
 ---@return table<integer, boolean> wanted  ids of the variables that it reads
 function accumulate.plan_final(self, state, entry, final, plain)
-  local traced = state.whole.traced
+  local traced, options = state.whole.traced, knowing_weights(state, plain)
   entry.core = core.trace_plan(#traced.inputs + #traced.runtime, final,
-    plain.overflows and with(plain, "trap", nil) or plain, self.space)
+    options.overflows and with(options, "trap", nil) or options, self.space)
   local wanted = read_by(entry.core)
   for _, job in ipairs(state.jobs) do
     local id = core.id(job.into)
