@@ -260,6 +260,17 @@ static int plan_stage(lua_State *L) {
   return 1;
 }
 
+/* blocks(plan) -> which block of memory each output has; several may have one. */
+static int plan_blocks(lua_State *L) {
+  const mrt_plan *plan = mrt_lua_check_plan(L, mrt_binding_get(L), 1);
+  lua_newtable(L);
+  for (int i = 0; mrt_plan_output_block(plan, i) >= 0; i++) {
+    lua_pushinteger(L, mrt_plan_output_block(plan, i) + 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* stages() -> their names. */
 static int plan_stages(lua_State *L) {
   lua_newtable(L);
@@ -304,13 +315,9 @@ static int plan_graph(lua_State *L) {
 }
 
 const luaL_Reg mrt_lua_plan_descriptions[] = {
-  { "info", plan_info },
-  { "steps", plan_steps },
-  { "operands", plan_operands },
-  { "values", plan_values },
-  { "graph", plan_graph },
-  { "stage", plan_stage },
-  { "stages", plan_stages },
-  { "device", plan_device },
-  { NULL, NULL },
+  { "info", plan_info },         { "steps", plan_steps },
+  { "operands", plan_operands }, { "values", plan_values },
+  { "blocks", plan_blocks },     { "graph", plan_graph },
+  { "stage", plan_stage },       { "stages", plan_stages },
+  { "device", plan_device },     { NULL, NULL },
 };

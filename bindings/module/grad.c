@@ -18,10 +18,29 @@ static mrt_lua_handles *optional_list(lua_State *L, mrt_binding *m, int arg,
   return h;
 }
 
+/* The list of numbers of operators at `arg`, left on the stack; NULL: nil. */
+static uint64_t *optional_behind(lua_State *L, mrt_binding *m, int arg,
+                                 int count) {
+  if (lua_isnoneornil(L, arg)) return NULL;
+  luaL_checktype(L, arg, LUA_TTABLE);
+  if (lua_rawlen(L, arg) != (lua_Unsigned)count)
+    mrt_lua_fail(L, m, MRT_EVALUE, "grad",
+                 "a number to be behind of each of %d inputs wanted", count);
+  uint64_t *behind =
+      lua_newuserdatauv(L, (size_t)count * sizeof *behind + 1, 0);
+  for (int i = 0; i < count; i++) {
+    lua_rawgeti(L, arg, i + 1);
+    behind[i] = (uint64_t)luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+  }
+  return behind;
+}
+
 /* What a call of grad is given. */
 typedef struct request {
   mrt_lua_handles *ys, *dys, *xs, *dx;
   bool unused;
+  const uint64_t *behind;
   const mrt_grad_watch *watch;
 } request;
 
@@ -29,18 +48,20 @@ typedef struct request {
 static mrt_status attempt(mrt_binding *m, const request *r) {
   mrt_status status = mrt_grad_watched(
       m->ctx, r->ys->at, r->dys ? r->dys->at : NULL, r->ys->count, r->xs->at,
-      r->xs->count, r->unused, r->watch, r->dx->at);
+      r->xs->count, r->unused, r->behind, r->watch, r->dx->at);
   if (status != MRT_OK) mrt_lua_handles_forget(r->dx);
   return status;
 }
 
-/* Pushes the list of gradients of ys, xs, dys?, allow_unused?, at 1 to 4. */
+/* Pushes the list of gradients of ys, xs, dys?, allow_unused?, behind?, at 1 to
+ * 5. */
 static int push_grad(lua_State *L, const mrt_grad_watch *watch) {
   mrt_binding *m = mrt_binding_get(L);
   request r = { .unused = lua_toboolean(L, 4), .watch = watch };
   r.ys = mrt_lua_check_list(L, m, 1, "grad");
   r.xs = mrt_lua_check_list(L, m, 2, "grad");
   r.dys = optional_list(L, m, 3, r.ys->count);
+  r.behind = optional_behind(L, m, 5, r.xs->count);
   r.dx = mrt_lua_new_handles(L, r.xs->count);
   lua_State *outer = m->caller;
   mrt_lua_at(L, m);
@@ -60,9 +81,10 @@ static int push_grad(lua_State *L, const mrt_grad_watch *watch) {
   return 1;
 }
 
-/* grad(ys, xs, dys?, allow_unused?) -> list of gradients */
+/* grad(ys, xs, dys?, allow_unused?, behind?) -> list of gradients; of xs that have
+ * a number to be behind, false where there is none */
 static int grad(lua_State *L) {
-  lua_settop(L, 4);
+  lua_settop(L, 5);
   return push_grad(L, NULL);
 }
 
@@ -105,7 +127,7 @@ static int note_step(lua_State *L) {
   return 0;
 }
 
-enum { SWEEP_LIST = 5 }; /* where the steps are, in the frame of sweep */
+enum { SWEEP_LIST = 6 }; /* where the steps are, in the frame of sweep */
 
 static bool look(void *user, const mrt_sweep_step *step) {
   lua_State *L = user;
@@ -122,39 +144,33 @@ static bool look(void *user, const mrt_sweep_step *step) {
 static int sweep(lua_State *L) {
   mrt_grad_watch watch = { look, L };
   lua_settop(L, 4);
+  lua_pushnil(L);
   lua_newtable(L);
   push_grad(L, &watch);
   lua_pushvalue(L, SWEEP_LIST);
   return 2;
 }
 
-/* derive(y, xs, apart) -> list of gradients, false where there is none */
+/* derive(y, xs, apart, behind?) -> list of gradients, false where there is none */
 static int derive(lua_State *L) {
   mrt_binding *m = mrt_binding_get(L);
-  lua_settop(L, 3);
+  lua_settop(L, 4);
   mrt_tensor *y = mrt_lua_check_tensor(L, m, 1, "grad");
   mrt_lua_handles *xs = mrt_lua_check_list(L, m, 2, "grad");
+  uint64_t *behind = optional_behind(L, m, 4, xs->count);
   mrt_lua_handles *dx = mrt_lua_new_handles(L, xs->count);
   lua_State *outer = m->caller;
   mrt_lua_at(L, m);
   m->caller = L;
   mrt_status status = mrt_grad_partial(m->ctx, y, xs->at, xs->count,
-                                       lua_toboolean(L, 3), dx->at);
+                                       lua_toboolean(L, 3), behind, dx->at);
   m->caller = outer;
   mrt_lua_handles_clear(xs);
   if (status != MRT_OK) {
     mrt_lua_handles_forget(dx);
     return mrt_lua_raise(L, m, status, "grad");
   }
-  lua_createtable(L, dx->count, 0);
-  for (int i = 0; i < dx->count; i++) {
-    if (dx->at[i])
-      mrt_lua_push_tensor(L, dx->at[i]);
-    else
-      lua_pushboolean(L, 0);
-    lua_rawseti(L, -2, i + 1);
-  }
-  mrt_lua_handles_clear(dx);
+  mrt_lua_push_list(L, dx);
   return 1;
 }
 

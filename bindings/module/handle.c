@@ -109,8 +109,10 @@ mrt_lua_handles *mrt_lua_new_handles(lua_State *L, int count) {
 void mrt_lua_push_list(lua_State *L, mrt_lua_handles *h) {
   lua_createtable(L, h->count, 0);
   for (int i = 0; i < h->count; i++) {
-    mrt_tensor **slot = mrt_lua_new_tensor(L);
-    *slot = h->at[i];
+    if (h->at[i])
+      *mrt_lua_new_tensor(L) = h->at[i];
+    else
+      lua_pushboolean(L, 0);
     h->at[i] = NULL;
     lua_rawseti(L, -2, i + 1);
   }

@@ -129,6 +129,16 @@ static int work(lua_State *L) {
   return 5;
 }
 
+/* alike(x, y) -> are they the same result of the same operator with the same
+ * options, of whatever each reads? */
+static int alike(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *x = mrt_lua_check_tensor(L, m, 1, "alike");
+  mrt_tensor *y = mrt_lua_check_tensor(L, m, 2, "alike");
+  lua_pushboolean(L, mrt_tensor_alike(x, y));
+  return 1;
+}
+
 const luaL_Reg mrt_lua_trace_functions[] = {
   { "trace", trace },
   { "trace_again", trace_again },
@@ -137,6 +147,7 @@ const luaL_Reg mrt_lua_trace_functions[] = {
   { "current_trace", current_trace },
   { "maker", maker },
   { "work", work },
+  { "alike", alike },
   { "layer_begin", layer_begin },
   { "layer_end", layer_end },
   { "region_begin", region_begin },

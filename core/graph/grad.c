@@ -16,6 +16,7 @@
 #include "graph/grad.h"
 #include "op/apply.h"
 #include "op/build.h"
+#include "op/views.h"
 #include "tensor/marks.h"
 #include "tensor/trace.h"
 
@@ -28,8 +29,7 @@ typedef struct gradient_walk {
   uint64_t first_id; /* in a trace: what is older is a constant of it */
   uint64_t oldest;   /* of xs: what is older still does not read them */
   bool met_stale;
-  bool stop_at_xs;             /* xs are leaves: do not look below them */
-  const mrt_grad_watch *watch; /* NULL: nobody looks on */
+  const mrt_grad_how *how;
 } gradient_walk;
 
 /* Marks: SEEN while collecting; bit LEADS when some x is at or below it;
@@ -60,7 +60,8 @@ static mrt_status collect(gradient_walk *w, mrt_tensor *const *ys, int ny) {
     if (has(w, t, SEEN)) continue;
     MRT_TRY(mark(w, t, SEEN));
     mrt_expr *x = t->expr;
-    if (!x || !x->op->grad || (w->stop_at_xs && has(w, t, LEADS))) continue;
+    if (!x || !x->op->grad || (w->how->stop_at_xs && has(w, t, LEADS)))
+      continue;
     if (x->id < w->oldest) continue;
     w->met_stale |= x->stale;
     if (x->stale || x->id < w->first_id) continue;
@@ -159,7 +160,8 @@ static mrt_status show(const gradient_walk *w, const mrt_expr *x,
                           .dout = dout,
                           .din = din,
                           .wants = wants };
-  return w->watch->step(w->watch->user, &step) ? MRT_OK : mrt_nomem(w->e);
+  const mrt_grad_watch *watch = w->how->watch;
+  return watch->step(watch->user, &step) ? MRT_OK : mrt_nomem(w->e);
 }
 
 static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
@@ -199,12 +201,55 @@ static mrt_status differentiate(gradient_walk *w, mrt_build *b,
   b->ctx->origins.now.backward = true;
   x->op->grad(&rule);
   mrt_status status = rule.status;
-  if (!status && w->watch) status = show(w, x, dout, din, wants);
+  if (!status && w->how->watch) status = show(w, x, dout, din, wants);
   if (!status) status = add_gradients(w, b, s, x, din, wants);
   b->ctx->origins.now = before;
   mrt_build_free(&rule);
   return status;
 }
+
+/* ---- gradients as they are behind an expression -------------------------- */
+
+/* The last expression before `at` behind which a gradient is wanted, or 0. */
+static uint64_t wanted_before(const gradient_walk *w, int nx, uint64_t at) {
+  uint64_t last = 0;
+  for (int i = 0; w->how->behind && i < nx; i++)
+    if (w->how->behind[i] < at && w->how->behind[i] > last)
+      last = w->how->behind[i];
+  return last;
+}
+
+/* A view of `g`, so that who reads it is told from who has made it; one that
+ * the first `count` of dx are already. */
+static mrt_tensor *view_of(mrt_build *b, mrt_tensor *g, const uint64_t *behind,
+                           uint64_t at, int count, mrt_tensor **dx) {
+  for (int i = 0; i < count; i++)
+    if (behind[i] == at && dx[i] && dx[i]->expr->in[0] == g) return dx[i];
+  mrt_shape_options o = { .shape = { .count = g->type.rank } };
+  for (int i = 0; i < g->type.rank; i++) o.shape.at[i] = g->type.dims[i];
+  return MRT_MAKE(b, reshape, &o, g);
+}
+
+/* Those behind `at` have had their turn: take the gradients wanted as they are
+ * now; what is before `at` reads views of these. */
+static mrt_status take_behind(gradient_walk *w, mrt_build *b, gradient_sums *s,
+                              uint64_t at, mrt_tensor *const *xs, int nx,
+                              mrt_tensor **dx) {
+  const uint64_t *behind = w->how->behind;
+  mrt_origin before = b->ctx->origins.now;
+  b->ctx->origins.now.backward = true;
+  for (int i = 0; i < nx; i++) {
+    mrt_tensor *g = behind[i] == at ? sum_of(w, s, xs[i]) : NULL;
+    if (!g) continue;
+    dx[i] = view_of(b, g, behind, at, i, dx);
+    if (b->status) break;
+    s->of[(mrt_mark_of(&w->marks, xs[i]) >> SHIFT) - 1] = dx[i];
+  }
+  b->ctx->origins.now = before;
+  return b->status;
+}
+
+/* ---- the sweep ----------------------------------------------------------- */
 
 static mrt_status run(gradient_walk *w, mrt_build *b, mrt_tensor *const *ys,
                       mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
@@ -216,8 +261,11 @@ static mrt_status run(gradient_walk *w, mrt_build *b, mrt_tensor *const *ys,
   MRT_TRY(find_paths(w));
   for (int i = 0; i < ny; i++)
     if (dys[i]) MRT_TRY(add_to(w, b, &s, ys[i], dys[i]));
+  uint64_t at = wanted_before(w, nx, UINT64_MAX);
   for (int k = w->count; k-- > 0;) {
     mrt_expr *x = w->order[k];
+    for (; x->id <= at; at = wanted_before(w, nx, at))
+      MRT_TRY(take_behind(w, b, &s, at, xs, nx, dx));
     bool leads = false;
     for (int i = 0; i < x->nout; i++)
       leads |= x->out[i] && has(w, x->out[i], LEADS);
@@ -228,7 +276,10 @@ static mrt_status run(gradient_walk *w, mrt_build *b, mrt_tensor *const *ys,
                       "by a custom gradient");
     MRT_TRY(differentiate(w, b, &s, x));
   }
+  for (; at; at = wanted_before(w, nx, at))
+    MRT_TRY(take_behind(w, b, &s, at, xs, nx, dx));
   for (int i = 0; i < nx; i++) {
+    if (w->how->behind && w->how->behind[i]) continue;
     dx[i] = sum_of(w, &s, xs[i]);
     if (!dx[i] && w->met_stale)
       return mrt_fail(
@@ -242,11 +293,8 @@ static mrt_status run(gradient_walk *w, mrt_build *b, mrt_tensor *const *ys,
 
 mrt_status mrt_grad_build(mrt_build *b, mrt_tensor *const *ys,
                           mrt_tensor *const *dys, int ny, mrt_tensor *const *xs,
-                          int nx, bool stop_at_xs, const mrt_grad_watch *watch,
-                          mrt_tensor **dx) {
-  gradient_walk w = { .e = &b->ctx->error,
-                      .stop_at_xs = stop_at_xs,
-                      .watch = watch };
+                          int nx, const mrt_grad_how *how, mrt_tensor **dx) {
+  gradient_walk w = { .e = &b->ctx->error, .how = how };
   if (b->ctx->trace) w.first_id = b->ctx->trace->first_id;
   w.oldest = UINT64_MAX;
   for (int i = 0; i < nx; i++)
@@ -265,5 +313,6 @@ mrt_status mrt_grad_build(mrt_build *b, mrt_tensor *const *ys,
 static mrt_status grad_between(mrt_build *b, mrt_tensor *const *ys,
                                mrt_tensor *const *dys, int ny,
                                mrt_tensor *const *xs, int nx, mrt_tensor **dx) {
-  return mrt_grad_build(b, ys, dys, ny, xs, nx, true, NULL, dx);
+  return mrt_grad_build(b, ys, dys, ny, xs, nx,
+                        &(mrt_grad_how){ .stop_at_xs = true }, dx);
 }

@@ -38,15 +38,16 @@ static mrt_status check(mrt_context *ctx, mrt_tensor *const *ys,
 static mrt_status public_grad(mrt_build *b, mrt_tensor *const *ys,
                               mrt_tensor *const *given, int ny,
                               mrt_tensor *const *xs, int nx, bool allow_unused,
-                              const mrt_grad_watch *watch, mrt_tensor **dys,
+                              const mrt_grad_how *how, mrt_tensor **dys,
                               mrt_tensor **dx) {
   for (int i = 0; i < ny; i++)
     dys[i] = given
                  ? given[i]
                  : mrt_expand_to(b, mrt_const_like(b, ys[i], 1), &ys[i]->type);
   MRT_TRY(b->status);
-  MRT_TRY(mrt_grad_build(b, ys, dys, ny, xs, nx, false, watch, dx));
+  MRT_TRY(mrt_grad_build(b, ys, dys, ny, xs, nx, how, dx));
   for (int i = 0; i < nx; i++) {
+    if (how->behind && how->behind[i]) continue;
     if (!dx[i] && !allow_unused)
       return mrt_fail(
           &b->ctx->error, MRT_EGRAD,
@@ -68,16 +69,18 @@ MRT_API mrt_status mrt_grad(mrt_context *ctx, mrt_tensor *const *ys,
                             mrt_tensor *const *dys, int ny,
                             mrt_tensor *const *xs, int nx, bool allow_unused,
                             mrt_tensor **dx) {
-  return mrt_grad_watched(ctx, ys, dys, ny, xs, nx, allow_unused, NULL, dx);
+  return mrt_grad_watched(ctx, ys, dys, ny, xs, nx, allow_unused, NULL, NULL,
+                          dx);
 }
 
 MRT_API mrt_status mrt_grad_watched(mrt_context *ctx, mrt_tensor *const *ys,
                                     mrt_tensor *const *dys, int ny,
                                     mrt_tensor *const *xs, int nx,
-                                    bool allow_unused,
+                                    bool allow_unused, const uint64_t *behind,
                                     const mrt_grad_watch *watch,
                                     mrt_tensor **dx) {
   MRT_TRY(check(ctx, ys, dys, ny, xs, nx));
+  mrt_grad_how how = { .watch = watch, .behind = behind };
   const mrt_allocator *a = ctx->allocator;
   mrt_build b = { .ctx = ctx };
   mrt_tensor **all = mrt_calloc(a, (size_t)(2 * ny + 2 * nx), sizeof *all);
@@ -89,10 +92,10 @@ MRT_API mrt_status mrt_grad_watched(mrt_context *ctx, mrt_tensor *const *ys,
   mrt_host_modes host;
   mrt_rounding_begin(&host);
   mrt_status s =
-      public_grad(&b, y, dys, ny, x, nx, allow_unused, watch, dy, out);
+      public_grad(&b, y, dys, ny, x, nx, allow_unused, &how, dy, out);
   mrt_rounding_end(&host);
   for (int i = 0; i < nx && !s; i++) {
-    mrt_tensor_ref(out[i]);
+    if (out[i]) mrt_tensor_ref(out[i]);
     dx[i] = out[i];
   }
   mrt_build_free(&b);
@@ -101,15 +104,16 @@ MRT_API mrt_status mrt_grad_watched(mrt_context *ctx, mrt_tensor *const *ys,
 }
 
 static mrt_status derive(mrt_build *b, mrt_tensor *y, mrt_tensor *const *x,
-                         int nx, bool apart, mrt_tensor **dx) {
+                         int nx, const mrt_grad_how *how, mrt_tensor **dx) {
   mrt_tensor *dy = mrt_expand_to(b, mrt_const_like(b, y, 1), &y->type);
   MRT_TRY(b->status);
-  return mrt_grad_build(b, &y, &dy, 1, x, nx, apart, NULL, dx);
+  return mrt_grad_build(b, &y, &dy, 1, x, nx, how, dx);
 }
 
 MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
                                     mrt_tensor *const *xs, int nx, bool apart,
-                                    mrt_tensor **dx) {
+                                    const uint64_t *behind, mrt_tensor **dx) {
+  mrt_grad_how how = { .stop_at_xs = apart, .behind = behind };
   MRT_TRY(check(ctx, &y, NULL, 1, xs, nx));
   mrt_build b = { .ctx = ctx };
   size_t bytes = (size_t)(2 * nx) * sizeof *xs;
@@ -119,7 +123,7 @@ MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
   for (int i = 0; i < nx; i++) x[i] = mrt_tensor_current(xs[i]);
   mrt_host_modes host;
   mrt_rounding_begin(&host);
-  mrt_status s = derive(&b, mrt_tensor_current(y), x, nx, apart, out);
+  mrt_status s = derive(&b, mrt_tensor_current(y), x, nx, &how, out);
   mrt_rounding_end(&host);
   for (int i = 0; i < nx && !s; i++) {
     if (out[i]) mrt_tensor_ref(out[i]);

@@ -58,10 +58,13 @@ MRT_API void mrt_context_set_script(mrt_context *ctx, const char *text,
                                     size_t size);
 
 /* d y / d xs[i] for a scalar y; NULL where it does not depend on it.
- * `apart`: the xs count as independent, also of each other. */
+ * `apart`: the xs count as independent, also of each other.
+ * `behind`: NULL, or where behind[i] is the number of an operator (mrt_work), the
+ * part of the gradient that comes from those with larger numbers: a view of its own,
+ * one for all xs of which that is the same tensor, which the sweep goes on from. */
 MRT_API mrt_status mrt_grad_partial(mrt_context *ctx, mrt_tensor *y,
                                     mrt_tensor *const *xs, int nx, bool apart,
-                                    mrt_tensor **dx);
+                                    const uint64_t *behind, mrt_tensor **dx);
 
 /* A step of the reverse sweep: an operator some of whose results have a gradient,
  * and what of it goes to what it reads.  All are borrowed, for the time of a call. */
@@ -80,11 +83,12 @@ typedef struct mrt_grad_watch {
   bool (*step)(void *user, const mrt_sweep_step *step); /* false: no memory */
   void *user;
 } mrt_grad_watch;
-/* mrt_grad, while `watch` is told of each step of the sweep. */
+/* mrt_grad, while `watch`, unless it is NULL, is told of each step of the sweep.
+ * `behind`: as of mrt_grad_partial; there dx[i] is NULL where nothing is. */
 MRT_API mrt_status mrt_grad_watched(mrt_context *ctx, mrt_tensor *const *ys,
                                     mrt_tensor *const *dys, int ny,
                                     mrt_tensor *const *xs, int nx,
-                                    bool allow_unused,
+                                    bool allow_unused, const uint64_t *behind,
                                     const mrt_grad_watch *watch,
                                     mrt_tensor **dx);
 
@@ -119,6 +123,9 @@ typedef struct mrt_work {
   const char *module;
 } mrt_work;
 MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t);
+/* Are two tensors the same result of the same operator with the same options, of
+ * whatever each reads? */
+MRT_API bool mrt_tensor_alike(const mrt_tensor *a, const mrt_tensor *b);
 
 /* Was `t` made in the trace under way? */
 MRT_API bool mrt_trace_has(const mrt_context *ctx, const mrt_tensor *t);

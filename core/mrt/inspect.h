@@ -85,6 +85,9 @@ typedef struct mrt_transfer_info {
   double beside;   /* of the steps between, */
   double stall;    /* and spent waiting for it */
 } mrt_transfer_info;
+/* Which block of memory output i has, from 0 without a gap: the same for outputs
+ * that the plan has found to be one value; -1 past the last. */
+MRT_API int mrt_plan_output_block(const mrt_plan *plan, int i);
 /* What the plan takes of the device's i-th swap tier, quickest first. */
 typedef struct mrt_tier_info {
   char name[32];

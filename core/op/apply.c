@@ -332,3 +332,10 @@ MRT_API mrt_work mrt_tensor_work(const mrt_tensor *t) {
                      bytes_of(in, s.nin) + bytes_of(out, s.nout),
                      (x->op->traits & MRT_VIEW) != 0, x->id, x->origin.module };
 }
+
+MRT_API bool mrt_tensor_alike(const mrt_tensor *a, const mrt_tensor *b) {
+  const mrt_expr *x = a->variable ? NULL : a->expr;
+  const mrt_expr *y = b->variable ? NULL : b->expr;
+  return x && y && x->op == y->op && x->nin == y->nin && a->index == b->index &&
+         memcmp(x->options, y->options, x->op->options_size) == 0;
+}

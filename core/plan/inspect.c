@@ -120,6 +120,11 @@ MRT_API mrt_tier_info mrt_plan_get_tier(const mrt_plan *plan, int i) {
   return plan->tiers[i];
 }
 
+MRT_API int mrt_plan_output_block(const mrt_plan *plan, int i) {
+  bool known = i >= 0 && i < plan->info.outputs_count;
+  return known ? plan->output_result[i] : -1;
+}
+
 MRT_API int mrt_plan_transfer_count(const mrt_plan *plan) {
   return plan->graph.transfer_count;
 }

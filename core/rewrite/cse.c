@@ -48,7 +48,10 @@ mrt_status mrt_pass_cse(mrt_rewrite *r) {
       table[at] = n;
       continue;
     }
-    for (int k = 0; k < n->nout; k++) n->out[k]->other = table[at]->out[k];
+    for (int k = 0; k < n->nout; k++) {
+      mrt_value *first = n->out[k]->other = table[at]->out[k];
+      if (!first->name) first->name = n->out[k]->name;
+    }
     n->dead = true;
   }
   mrt_graph_substitute(g);

@@ -6,11 +6,11 @@ local mrt = require "mrt"
 local ranks = require "support.ranks"
 
 -- What all cases share: data, models, a step with options `o`, a run of it.
-local head = [[
+local head = [=[
   local x, y
   local function data(kind)
     mrt.seed(2)
-    if kind == "mlp" then
+    if kind == "mlp" or kind == "skips" then
       x, y = mrt.eval(mrt.randn(8, 12), mrt.randn(8, 4))
     else
       x, y = mrt.eval(mrt.randint(0, 31, 8, 8), mrt.randint(0, 31, 8, 8))
@@ -30,13 +30,51 @@ local head = [[
     return nn.GPT { vocab = 31, dim = 24, layers = 4, heads = 2, context = 8, dropout = dropout,
       tie = false }
   end
+  -- Layers that read what some before them have made, of which some add to the loss: what
+  -- goes on where it is cut are several values, and some of them go through parts.
+  local Skips = nn.Module "Skips"
+  function Skips:init(dropout, seed)
+    local random = require "support.random_graph".generator(seed * 7919 + 13)
+    self.first, self.last, self.layers, self.norms = nn.Linear(12, 16), nn.Linear(16, 4), {}, {}
+    self.drop = nn.Dropout(dropout)
+    local reads, kinds = {}, {}
+    for i = 1, 7 + random(4) do
+      reads[i], kinds[i] = { i }, random(5)
+      self.layers[i] = nn.Linear(16, 16, { bias = random(2) == 1 })
+      self.norms[i] = kinds[i] == 2 and nn.LayerNorm(16) or nn.Identity()
+      for _ = 1, random(3) - 1 do table.insert(reads[i], random(i)) end
+    end
+    self.how = function() return reads, kinds end
+  end
+  function Skips:forward(a)
+    local reads, kinds = self.how()
+    local made, aside = { self.first(a) }, nil
+    for i, layer in ipairs(self.layers) do
+      local sum = made[i]
+      for k = 2, #reads[i] do
+        local other = made[reads[i][k]]
+        if kinds[i] == 1 then sum = sum * other:sigmoid() else sum = sum + other end
+      end
+      if kinds[i] == 2 then sum = self.norms[i](sum) end
+      local out = self.drop(layer(sum):tanh())
+      if kinds[i] >= 4 then out = out + made[i] end
+      if kinds[i] == 5 then aside = (out * out):mean() + (aside or 0) end
+      made[i + 1] = out
+    end
+    return self.last(made[#made]), aside
+  end
+  function models.skips(dropout, seed) return Skips(dropout, seed or 1) end
   local function loss_of(model, kind, a, b)
+    if kind == "skips" then
+      local out, aside = model(a)
+      return (out - b):square():mean() + (aside or 0) * 0.01
+    end
     return kind == "mlp" and (model(a) - b):square():mean() or model:loss(a, b)
   end
   local function prepare(kind, o, how)
     how = how or {}
     mrt.seed(1)
-    local model = models[kind](how.dropout or 0)
+    local model = models[kind](how.dropout or 0, how.seed)
     local params = model:parameters()
     local opt = optim[how.optimizer or "adamw"](params, { lr = 1e-2 })
     mrt.seed(3) -- random numbers follow from when a function is traced
@@ -65,7 +103,7 @@ local head = [[
     end
     return table.concat(out, " ")
   end
-]]
+]=]
 
 local function run(p, code) return ranks.run(p, head .. code) end
 
@@ -86,10 +124,10 @@ describe("a step in stages", function()
     local seed = %d
     local random = random_graph.generator(seed * 6151 + 77)
     local function pick(list) return list[random(#list)] or nil end
-    local kind, p = pick { "mlp", "gpt" }, comm.size
+    local kind, p = pick { "mlp", "gpt", "skips", "skips" }, comm.size
     local schedule = pick { "gpipe", "1f1b", "zero_bubble", "interleaved", "own" }
     local how = { dropout = pick { 0, 0.1 }, clip = pick { false, 0.5 },
-      optimizer = pick { "adamw", "sgd", "lion" } }
+      optimizer = pick { "adamw", "sgd", "lion" }, seed = seed }
     local narrow = pick { "f32", "bf16", "f16", "pure" }
     local o = { accumulate = pick { 4, 8 }, precision = ({ bf16 = policy.precision.bf16(),
       f16 = policy.precision.f16 { loss_scale = "dynamic" },
@@ -296,11 +334,13 @@ describe("a step in stages", function()
         local opt = optim.adamw(params, { lr = 1e-2 })
         return losses(mrt.compile(function(a, b)
           local loss = nn.cross_entropy(model(a), b, { ignore_index = -100 })
-          opt:step(mrt.grad(loss, params))
+          opt:step(mrt.grad(loss, params, o.told and { denominator = b:ge(0):sum() } or nil))
           return loss
-        end, o), 3)
+        end, { accumulate = o.accumulate, pipeline = o.pipeline }), 3)
       end
       return train { accumulate = 4 } == train { accumulate = 4, pipeline = {} }
+        and train { accumulate = 4, told = true }
+          == train { accumulate = 4, pipeline = {}, told = true }
     ]])
     assert.same({ true, true }, same)
   end)

@@ -35,9 +35,10 @@ local trace = {}
 ---@field grad? fun(self, next: function, ys: mrt.Tensor[], xs: mrt.Tensor[],
 ---  o: mrt.GradOptions): mrt.Tensor[]  mrt.grad
 ---@field derive? fun(self, next: function, y: mrt.Tensor, xs: mrt.Tensor[], apart: boolean,
----  asked: mrt.Tensor[]): (mrt.Tensor|false)[]  what micro-batches ask for beside `grad`: the
----  gradient of one of the sums that a loss is a function of, of what is `asked` for, which
----  reads as `xs`; `apart`: as if the xs did not depend on each other
+---  asked: mrt.Tensor[], behind: integer[]?): (mrt.Tensor|false)[]  what micro-batches ask for
+---  beside `grad`: the gradient of one of the sums that a loss is a function of, of what is
+---  `asked` for, which reads as `xs`; `apart`: as if the xs did not depend on each other;
+---  `behind`: where it is not 0, what comes from operators with larger numbers (core.work)
 ---@field assign? fun(self, next: function, variable: mrt.Tensor, value: mrt.Operand,
 ---  when: mrt.Tensor?)  variable:assign(value)
 ---@field map? fun(self, next: function, grads: mrt.Tensor[], f: function): mrt.Tensor[]
@@ -97,13 +98,14 @@ end
 
 local plain = {}
 
---- `o.scale`, a scalar: what the gradient is multiplied by where it begins.
+--- `o.scale`, a scalar: what the gradient is multiplied by where it begins; `o.behind`, as of
+--- `derive`.
 function plain.grad(ys, xs, o)
   local seeds = o.scale and seeds_of(ys, o.grad_outputs, o.scale) or o.grad_outputs
-  return core.grad(ys, xs, seeds, o.allow_unused)
+  return core.grad(ys, xs, seeds, o.allow_unused, o.behind)
 end
 
-function plain.derive(y, xs, apart) return core.derive(y, xs, apart) end
+function plain.derive(y, xs, apart, _, behind) return core.derive(y, xs, apart, behind) end
 
 plain.assign = core.assign
 

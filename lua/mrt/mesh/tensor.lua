@@ -422,8 +422,11 @@ function Inner:grad(next, ys, xs, o)
   return of_wholes(self, xs, xs, function(inner) return next(ys, inner, o) end)
 end
 
-function Inner:derive(next, y, xs, apart, asked)
-  return of_wholes(self, xs, asked, function(inner) return next(y, inner, apart, inner) end)
+function Inner:derive(next, y, xs, apart, asked, ...)
+  local more = table.pack(...)
+  return of_wholes(self, xs, asked, function(inner)
+    return next(y, inner, apart, inner, table.unpack(more, 1, more.n))
+  end)
 end
 
 --- Make the outer transform of a compiled function from its option `mesh`.

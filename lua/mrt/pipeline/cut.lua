@@ -1,11 +1,12 @@
 --- cut.lua -- where a traced loss is cut into parts
 ---
---- What depends on parameters is taken in the order of the program.  It can be cut behind
---- a value that is the only one read from there on: that one goes to the next part, and
---- its gradient comes back.  What depends on no parameter (masks, tables, rows of the
---- batch) is computed by each part that reads it.  Among these places the parts are
---- chosen so that the one with the most work has as little as possible, and each has
---- parameters.
+--- What depends on parameters is taken in the order of the program.  Where it is cut, all
+--- that is made before and read from there on goes to the next part, and the gradients of
+--- that come back; what a later part reads goes through those between.  What depends on no
+--- parameter (masks, tables, rows of the batch) is computed by each part that reads it.
+--- Among the places the parts are chosen so that the one with the most work has as little
+--- as possible, and each has parameters.  Places where one value goes on, as between
+--- blocks, are preferred, unless with others the most work is much less.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -20,7 +21,8 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 ---@field x mrt.Tensor
 ---@field reads mrt.PipelineNode[]   those of them that it is computed from
 ---@field params integer[]   ids of the parameters that it reads
----@field last integer       id of the last that reads it
+---@field at integer         where it stands among all
+---@field last integer       where the last stands that reads it
 ---@field work number        flops, and bytes that count as some
 ---@field view boolean
 ---@field expression integer  of what makes it: all its results have the number
@@ -28,6 +30,8 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 ---@field part integer?
 
 local BYTE <const> = 8 -- flops that take as long as to read or write one, about
+local NEAR <const> = 8 -- places compete with those within a share of a part's work: 1 in 8
+local MUCH <const> = 3 / 4 -- of the most work of a part
 
 -- All that `loss` is computed from, and what that reads; by id.
 local function reach(loss)
@@ -44,10 +48,19 @@ local function reach(loss)
   return found
 end
 
+-- In the order of what makes them; results of one operator lie beside each other.
 local function sorted(found)
   local list = {}
-  for _, node in pairs(found) do list[#list + 1] = node end
-  table.sort(list, function(a, b) return a.id < b.id end)
+  for _, node in pairs(found) do
+    if node.op then
+      node.flops, node.bytes, node.view, node.expression, node.module = core.work(node.x)
+      list[#list + 1] = node
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.expression ~= b.expression then return a.expression < b.expression end
+    return a.id < b.id
+  end)
   return list
 end
 
@@ -55,25 +68,24 @@ end
 local function tracked(found, is_param)
   local list, by_id, by_expression = {}, {}, {}
   for _, node in ipairs(sorted(found)) do
-    if node.op and not is_param[node.id] then
-      node.reads, node.params, node.last = {}, {}, node.id
+    if not is_param[node.id] then
+      node.reads, node.params, node.at = {}, {}, #list + 1
+      node.last = node.at
       for _, y in ipairs(node.inputs) do
         local id = core.id(y)
         if is_param[id] then table.insert(node.params, id) end
         if by_id[id] then
           table.insert(node.reads, by_id[id])
-          by_id[id].last = node.id
+          by_id[id].last = node.at
         end
       end
       if #node.params > 0 or #node.reads > 0 then
-        local flops, bytes, view, expression, module = core.work(node.x)
-        node.module, node.expression = module, expression
-        node.view, node.work = view, view and 0 or flops + BYTE * bytes
-        by_id[node.id], by_expression[expression] = node, node
-        list[#list + 1] = node
+        node.work = node.view and 0 or node.flops + BYTE * node.bytes
+        by_id[node.id], by_expression[node.expression] = node, node
+        list[node.at] = node
       end
     end
-    node.inputs = nil
+    node.inputs, node.flops, node.bytes = nil, nil, nil
   end
   return list, by_id, by_expression
 end
@@ -83,23 +95,48 @@ local function is_float(x)
   return dtype and dtype.floating
 end
 
--- Behind which node nothing but that node is read; with the work, parameters and bytes
--- so far.
+-- What goes on at the places behind nodes, as they are met in order.
+local Live = {}
+Live.__index = Live
+
+function Live:count(node, sign)
+  self.values, self.bytes = self.values + sign, self.bytes + sign * node.x:nbytes()
+  if not is_float(node.x) then self.others = self.others + sign end
+end
+
+function Live:meet(node)
+  for _, ended in ipairs(self.ends[node.at] or {}) do self:count(ended, -1) end
+  self.ends[node.at] = nil
+  if node.last == node.at then return end
+  self:count(node, 1)
+  self.ends[node.last] = self.ends[node.last] or {}
+  table.insert(self.ends[node.last], node)
+end
+
+-- Behind which nodes it can be cut: floats go on from there; with how many these are, their
+-- bytes, and the work and parameters so far.
 local function places(list)
-  local out, live, ends, work, params = {}, 0, {}, 0, 0
+  local live = setmetatable({ values = 0, bytes = 0, others = 0, ends = {} }, Live)
+  local out, work, params = {}, 0, 0
   for i, node in ipairs(list) do
     work, params = work + node.work, params + #node.params
-    live = live - (ends[node.id] or 0)
-    if node.last > node.id then
-      live = live + 1
-      ends[node.last] = (ends[node.last] or 0) + 1
-    end
-    if live == 1 and node.last > node.id and i < #list and is_float(node.x) then
-      out[#out + 1] = { at = i, node = node, work = work, params = params,
-        bytes = node.x:nbytes() }
+    live:meet(node)
+    local behind = list[i + 1] and list[i + 1].expression ~= node.expression
+    if behind and node.last > i and live.values > 0 and live.others == 0 then
+      out[#out + 1] = { at = i, values = live.values, work = work, params = params,
+        bytes = live.bytes }
     end
   end
-  return out, { at = #list, work = work, params = params, bytes = 0 }
+  return out, { at = #list, work = work, params = params, values = 0, bytes = 0 }
+end
+
+-- What goes on behind node `at`, in order.
+local function going_on(list, at)
+  local out = {}
+  for i = 1, at do
+    if list[i].last > at then out[#out + 1] = list[i] end
+  end
+  return out
 end
 
 -- Between two reads of parameters one place will do: that with the fewest bytes.
@@ -162,22 +199,19 @@ local function is_within(module, name)
   return module == name or module and module:sub(1, #name + 1) == name .. "."
 end
 
--- The last place before the first value of a module.
+-- The place before the first value of a module, behind the last read of parameters: that
+-- with the fewest bytes, of several the last.
 local function place_before(list, all, name)
-  local first = 1
+  local first, found = 1, nil
   while list[first] and not is_within(list[first].module, name) do first = first + 1 end
   if not list[first] then refuse("no parameter leads to anything of a module '%s'", name) end
-  local found
+  local params = 0
+  for i = 1, first - 1 do params = params + #list[i].params end
   for _, place in ipairs(all) do
-    if place.at < first then found = place end
+    local here = place.at < first and place.params == params
+    if here and not (found and found.bytes < place.bytes) then found = place end
   end
-  -- between the two nothing of parameters is read
-  if found and found.at < first - 1 then
-    for i = found.at + 1, first - 1 do
-      if #list[i].params > 0 then found = nil break end
-    end
-  end
-  return found or refuse("more than one value goes on where '%s' begins", name)
+  return found or refuse("there is no place to cut where '%s' begins", name)
 end
 
 -- The places before these modules, which must come one after the other.
@@ -196,12 +230,51 @@ local function places_before(list, all, names, q)
   return chosen
 end
 
+local function single(all)
+  local out = {}
+  for _, place in ipairs(all) do
+    if place.values == 1 then out[#out + 1] = place end
+  end
+  return out
+end
+
+-- Without those of several values that have one with fewer bytes near them.
+local function best_around(all, near)
+  local out = {}
+  for i, place in ipairs(all) do
+    local best = true
+    for way = -1, 1, 2 do
+      local k = i + way
+      while best and place.values > 1 and all[k] and math.abs(all[k].work - place.work) <= near do
+        best, k = all[k].bytes >= place.bytes, k + way
+      end
+    end
+    if best then out[#out + 1] = place end
+  end
+  return out
+end
+
+local function most_work(chosen, whole)
+  local most, before = 0, 0
+  for i = 1, chosen and #chosen + 1 or 0 do
+    local work = (chosen[i] or whole).work
+    most, before = math.max(most, work - before), work
+  end
+  return chosen and most or math.huge
+end
+
 local function balanced(all, whole, q)
-  all = thin_out(all)
-  all[#all + 1], all[0] = whole, { work = 0, params = 0 }
-  return balance(all, q) or refuse("%d parts of the layers wanted, one for each stage and chunk; "
-    .. "there are places for %d, each with parameters, and with one value to hand on", q,
-    most_parts(all))
+  local function among(list)
+    list = thin_out(list)
+    list[#list + 1], list[0] = whole, { work = 0, params = 0 }
+    return balance(list, q), list
+  end
+  local one, several = among(single(all)), among(best_around(all, whole.work / q / NEAR))
+  if most_work(several, whole) < MUCH * most_work(one, whole) then one = several end
+  if one then return one end
+  local _, list = among(all)
+  return refuse("%d parts of the layers wanted, one for each stage and chunk; there are places "
+    .. "for %d, each with parameters", q, most_parts(list))
 end
 
 ---@class mrt.PipelineCut
@@ -209,7 +282,9 @@ end
 ---@field by_id table<integer, mrt.PipelineNode>
 ---@field by_expression table<integer, mrt.PipelineNode>  by the number of what makes it:
 ---  one of its results
----@field ends mrt.PipelineNode[]    what part 1, 2, ... but the last gives the next
+---@field ends mrt.PipelineNode[][]  what part 1, 2, ... but the last gives the next: what
+---  it has made, and what it was given
+---@field behind integer[]           number of the last operator of part 1, 2, ...
 ---@field parts_of table<integer, integer[]>  by id of a parameter: the parts that read it
 ---@field work number[]              of each part
 
@@ -228,7 +303,7 @@ function cut.parts(loss, params, q, names)
   local all, whole = places(list)
   local chosen = names and places_before(list, all, names, q) or balanced(all, whole, q)
   local out = { nodes = list, by_id = by_id, by_expression = by_expression, ends = {},
-    parts_of = {}, work = {} }
+    behind = {}, parts_of = {}, work = {} }
   local part, before = 1, 0
   for i, node in ipairs(list) do
     node.part = part
@@ -239,7 +314,8 @@ function cut.parts(loss, params, q, names)
     end
     local place = chosen[part]
     if place and place.at == i then
-      out.ends[part], out.work[part] = node, place.work - before
+      out.ends[part], out.behind[part] = going_on(list, i), node.expression
+      out.work[part] = place.work - before
       part, before = part + 1, place.work
     end
   end

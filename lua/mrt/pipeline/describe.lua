@@ -51,7 +51,7 @@ local function phases_of(entry)
     for _, kind in ipairs { "F", "B", "W" } do
       local saved = 0
       for _, name in ipairs(of[kind] and of[kind].makes or {}) do
-        if name:find "^[sp]%d" or name == "out" and of.wanted.out > 1 then
+        if name:find "^[sp]%d" or name:find "^out" and of.wanted[name] > 1 then
           saved = saved + of[kind].bytes[name]
         end
       end

@@ -59,7 +59,7 @@ end
 local function free(stages)
   each_phase(stages, function(phase)
     if phase.plan then phase.plan:free() end
-    phase.plan = nil
+    phase.plan, phase.blocks = nil, nil
   end)
 end
 
@@ -90,7 +90,7 @@ function Fit:shrink(stages, layouts, room)
       most = math.max(most or 0, arena)
     else
       phase.plan:free()
-      phase.plan = plan
+      phase.plan, phase.blocks = plan, plan:blocks()
     end
   end)
   return most
@@ -104,11 +104,18 @@ function Fit:taken(stages, held)
   return combine(entry):info()
 end
 
+-- What is held with these phases, planned or not.
+function Fit:held(stages)
+  return hold.bytes(self.maker.settings.stage, stages, self.entry.events, self.entry.came,
+    self.entry.behind)
+end
+
 -- What a place takes at least where its plans do not fit; nil: they do.
 function Fit:squeeze(found, layouts, info)
   local room, others = self.budget - info.beside, self:others(found.stages)
   local arena = self:shrink(found.stages, layouts, math.max(room, 0))
   if arena or others > room then return info.beside + math.max(arena or 0, others) end
+  found.held = self:held(found.stages)
   info = self:taken(found.stages, found.held)
   return info.peak > self.budget and info.peak or nil
 end
@@ -117,20 +124,20 @@ end
 function Fit:try(place)
   local layouts, stages, maker = self:layouts(place), {}, self.maker
   for part, layout in pairs(layouts) do stages[part] = maker:sketch(part, layout) end
-  local held = hold.bytes(maker.settings.stage, stages, self.entry.events, self.entry.came,
-    self.entry.behind)
-  local found = { place = place, stages = stages, held = held }
-  if held > self.budget and place < self.count then return found end
+  local found = { place = place, stages = stages, held = self:held(stages) }
+  if found.held > self.budget and place < self.count then return found end
   each_phase(stages, function(phase, part, kind)
     phase.plan = self:plan_phase(layouts[part][kind])
+    phase.blocks = phase.plan:blocks()
   end)
-  local info = self:taken(stages, held)
+  found.held = self:held(stages)
+  local info = self:taken(stages, found.held)
   found.needed = info.peak > self.budget and self:squeeze(found, layouts, info) or nil
   if found.needed then
     free(stages)
     return found
   end
-  found.seconds = self:taken(stages, held).seconds
+  found.seconds = self:taken(stages, found.held).seconds
   return found
 end
 

@@ -3,9 +3,11 @@
 --- Each phase of a part is a plan that reads some values and makes others, which have
 --- names:
 ---
----     in  out   what came from the part before, what goes to the next
----     dy  dx    the gradient of what went out, that of what came in
----     s1 s2 ..  what F saves;  p1 p2 ..  what B hands on to W
+---     in1 in2 ..    out1 out2 ..   what came from the part before, what goes to the next
+---     dy1 dy2 ..    dx1 dx2 ..     gradients of what went out, of what came in
+---     s1 s2 ..                     what F saves;  p1 p2 ..  what B hands on to W
+---
+--- What a part hands on as it came goes on by another name and is no phase's.
 ---
 --- A value goes when the last phase, or message, that wants it is over.  The same walk over
 --- the events runs them, or counts their bytes before anything runs: the counting knows
@@ -22,12 +24,15 @@ local hold = {}
 ---@field reads string[]
 ---@field makes string[]
 ---@field bytes table<string, integer>  of what it makes, as allocated
+---@field passes {[1]: string, [2]: string}[]  what came and goes on: by names of both
+---@field blocks integer[]?  planned: results that are one value have one block of memory
 
 ---@class mrt.PipelinePart
 ---@field part integer
 ---@field F mrt.PipelinePhase
 ---@field B mrt.PipelinePhase?
 ---@field W mrt.PipelinePhase?
+---@field carries table<string, integer>  how many there are of "in", "out", "dy" and "dx"
 ---@field wanted table<string, integer>  how often each value is read or sent
 
 --- Bytes of a tensor as they are allocated.
@@ -40,16 +45,17 @@ end
 
 --- Count who wants each value of a part.
 ---@param part mrt.PipelinePart
----@param q integer  parts
-function hold.count(part, q)
+function hold.count(part)
   local wanted = {}
+  local function want(name) wanted[name] = (wanted[name] or 0) + 1 end
   for _, kind in ipairs { "F", "B", "W" } do
-    for _, name in ipairs(part[kind] and part[kind].reads or {}) do
-      wanted[name] = (wanted[name] or 0) + 1
-    end
+    local phase = part[kind] or { reads = {}, passes = {} }
+    for _, name in ipairs(phase.reads) do want(name) end
+    for _, pass in ipairs(phase.passes) do want(pass[1]) end
   end
-  if part.part < q then wanted.out = (wanted.out or 0) + 1 end
-  if part.part > 1 then wanted.dx = (wanted.dx or 0) + 1 end
+  for _, name in ipairs { "out", "dx" } do
+    for k = 1, part.carries[name] do want(name .. k) end
+  end
   part.wanted = wanted
 end
 
@@ -79,12 +85,22 @@ function Hold:release(part, micro, name)
   self.values[key], self.left[key] = nil, nil
 end
 
--- What a part makes goes to another of this stage: by another name.
+-- A value goes on by another name, in a part of this stage.
 function Hold:hand_over(part, micro, name, there, as)
-  if not self.parts[part].wanted[name] then return end
   local value = self:take(part, micro, name)
   self:put(there, micro, as, self.back.share(value))
   self:release(part, micro, name)
+end
+
+local there = { act = { "out", "in", 1 }, grad = { "dx", "dy", -1 } }
+
+-- What a phase has made that another part of this stage gets.
+function Hold:deliver(e, message)
+  local name, as, way = table.unpack(there[message])
+  if not self.parts[e.part + way] then return end
+  for k = 1, self.parts[e.part].carries[name] do
+    self:hand_over(e.part, e.micro, name .. k, e.part + way, as .. k)
+  end
 end
 
 function Hold:act(e)
@@ -95,23 +111,25 @@ function Hold:act(e)
   for i, name in ipairs(phase.reads) do given[i] = self:take(e.part, e.micro, name) end
   local made = self.back.run(phase, e, given)
   for i, name in ipairs(phase.makes) do self:put(e.part, e.micro, name, made[i]) end
-  for _, name in ipairs(phase.reads) do self:release(e.part, e.micro, name) end
-  if e.does == "F" and self.parts[e.part + 1] then
-    self:hand_over(e.part, e.micro, "out", e.part + 1, "in")
-  elseif e.does == "B" and self.parts[e.part - 1] then
-    self:hand_over(e.part, e.micro, "dx", e.part - 1, "dy")
+  for _, pass in ipairs(phase.passes) do
+    self:hand_over(e.part, e.micro, pass[1], e.part, pass[2])
   end
+  for _, name in ipairs(phase.reads) do self:release(e.part, e.micro, name) end
+  if e.does == "F" then self:deliver(e, "act") elseif e.does == "B" then self:deliver(e, "grad") end
 end
-
-local there = { act = { "out", "in", 1 }, grad = { "dx", "dy", -1 } }
 
 function Hold:message(e)
   local name, as, way = table.unpack(there[e.does])
   if e.from == self.stage then
-    self.back.send(self:take(e.part, e.micro, name), e.to)
-    self:release(e.part, e.micro, name)
+    for k = 1, self.parts[e.part].carries[name] do
+      self.back.send(self:take(e.part, e.micro, name .. k), e.to)
+      self:release(e.part, e.micro, name .. k)
+    end
   else
-    self:put(e.part + way, e.micro, as, self.back.recv(e.part + way, as, e.from))
+    local to = e.part + way
+    for k = 1, self.parts[to].carries[as] do
+      self:put(to, e.micro, as .. k, self.back.recv(to, as .. k, e.from))
+    end
   end
 end
 
@@ -141,15 +159,22 @@ function Count:add(bytes)
   self.most = math.max(self.most, self.now)
 end
 
--- Memory of the k-th result of a phase: that of its last run, if nobody else has it.
-function Count:result(phase, k)
+-- Memory of the k-th result of a phase: that of one before that is the same value, or of its
+-- last run, if nobody else has it.
+function Count:result(phase, k, taken)
   local mine = self.results[phase]
-  local block = mine[k]
+  local at = phase.blocks and phase.blocks[k] or k
+  local block = mine[at]
+  if taken[at] then
+    block.users = block.users + 1
+    return block
+  end
+  taken[at] = true
   if not block or block.users > 0 then
     if block then block.kept = false end
     block = { bytes = phase.bytes[phase.makes[k]], users = 0, kept = true }
     self:add(block.bytes)
-    mine[k] = block
+    mine[at] = block
   end
   block.users = 1
   return block
@@ -159,7 +184,7 @@ end
 ---@param stage integer
 ---@param parts table<integer, mrt.PipelinePart>
 ---@param events mrt.PipelineEvent[]
----@param came table<string, table>  what messages bring, "in" and "dy" of a part: bytes
+---@param came table<string, table>  what messages bring, "in1" and "dy1" of a part: bytes
 ---@param behind integer  the largest of what comes behind the events, one after the other
 ---@return integer
 function hold.bytes(stage, parts, events, came, behind)
@@ -171,8 +196,8 @@ function hold.bytes(stage, parts, events, came, behind)
   end
   local back = {}
   function back.run(phase)
-    local made = {}
-    for k in ipairs(phase.makes) do made[k] = self:result(phase, k) end
+    local made, taken = {}, {}
+    for k in ipairs(phase.makes) do made[k] = self:result(phase, k, taken) end
     return made
   end
   function back.send() end

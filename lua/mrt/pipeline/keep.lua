@@ -51,7 +51,7 @@ local function operators_of(part, came, wanted)
   while #stack > 0 do
     local node = table.remove(stack)
     local number = node.expression
-    if node ~= came and node.part == part and not by_number[number] then
+    if not came[node.id] and node.part == part and not by_number[number] then
       local own = { number = number, node = node, reads = {}, results = {} }
       by_number[number], list[#list + 1] = own, own
       for i, y in ipairs(node.reads) do
@@ -66,7 +66,7 @@ end
 
 ---@class mrt.PipelineKeeper
 ---@field part integer
----@field came mrt.PipelineNode?   what comes in; nil: rows of the batch, which are there
+---@field came table<integer, boolean>  ids of what comes in
 ---@field wanted mrt.PipelineNode[] what B and W read of F
 ---@field bytes fun(node: mrt.PipelineNode): number, boolean?  of a value as it is held, and
 ---  whether that is not what operators of the forward pass read of it
@@ -77,13 +77,15 @@ Keeper.__index = Keeper
 
 --- Look at a part.
 ---@param part integer
----@param came mrt.PipelineNode?
+---@param came mrt.PipelineNode[]  what comes in
 ---@param wanted mrt.PipelineNode[]
 ---@param bytes fun(node: mrt.PipelineNode): number, boolean?
 ---@return mrt.PipelineKeeper
 function keep.of(part, came, wanted, bytes)
-  local list, by_number = operators_of(part, came, wanted)
-  local self = setmetatable({ part = part, came = came, wanted = wanted, bytes = bytes,
+  local ids = {}
+  for _, node in ipairs(came) do ids[node.id] = true end
+  local list, by_number = operators_of(part, ids, wanted)
+  local self = setmetatable({ part = part, came = ids, wanted = wanted, bytes = bytes,
     operators = list, by_number = by_number, work = 1 }, Keeper)
   for _, own in ipairs(list) do self.work = self.work + own.node.work end
   return self
@@ -104,7 +106,7 @@ function Keeper:values()
 end
 
 -- Whether it is of the part, and can run again.
-function Keeper:own(node) return node ~= self.came and self.by_number[node.expression] end
+function Keeper:own(node) return not self.came[node.id] and self.by_number[node.expression] end
 
 local function is_free(node) return node.view or node.op == "cast" end
 

@@ -21,24 +21,30 @@ local NARROW <const> = { bf16 = true, f16 = true }
 -- All that parts and phases hand on: what goes between stages, alike on all, and what the
 -- phases of this stage's parts do, or may.
 local function handed_on(maker, layouts, keepers)
-  local list, seen = {}, {}
-  local function add(x, forward)
+  local list, by_id = {}, {}
+  local function add(x, how)
     local id = core.id(x)
-    if not seen[id] then
-      seen[id] = true
-      list[#list + 1] = { id = id, x = x, saved = forward }
+    if not by_id[id] then
+      by_id[id] = { id = id, x = x }
+      list[#list + 1] = by_id[id]
     end
+    by_id[id][how] = true
   end
-  for part, node in ipairs(maker.graph.ends) do
-    add(node.x, false)
-    add(maker.graph.dys[part], false)
+  for part, nodes in ipairs(maker.graph.ends) do
+    for _, node in ipairs(nodes) do add(node.x, "goes") end
+    for _, dy in ipairs(maker.graph.dys[part]) do add(dy, "goes") end
   end
   for _, layout in pairs(layouts) do
-    for _, made in ipairs(layout.F.makes) do add(made[2], true) end
-    for _, made in ipairs(layout.B.makes) do add(made[2], false) end
+    for _, made in ipairs(layout.F.makes) do
+      if made[3] then add(made[2], "saved") end
+    end
+    for _, read in ipairs(layout.B.reads) do
+      if read[3] then add(read[2], "saved") end
+    end
+    for _, made in ipairs(layout.B.makes) do add(made[2], "goes") end
   end
   for _, keeper in pairs(keepers) do
-    for _, node in ipairs(keeper:values()) do add(node.x, true) end
+    for _, node in ipairs(keeper:values()) do add(node.x, "saved") end
   end
   return list
 end
@@ -144,14 +150,16 @@ local function name_all(list)
   return names
 end
 
-local function is_narrow(item, use)
-  local wide = use.backward or not item.saved and use.forward
+-- Whether it is stored narrow where it goes to another part or phase, or is saved for the
+-- backward pass.
+local function is_narrow(item, use, saved)
+  local wide = use.backward or not saved and use.forward
   return use.dtype and not wide and item.x:get_dtype() == "f32"
 end
 
 -- That it is rounded where it is made, though who has it so may not be in view of a phase.
 local function settle(answer, item, use)
-  local rounded = is_narrow(item, use) and not use.forward
+  local rounded = is_narrow(item, use, true) and not use.forward
   if not rounded or answer.output then return end
   answer.output, answer.compute = use.dtype, answer.compute or "f32"
 end
@@ -187,17 +195,72 @@ local function unnamed(checkpoint, names)
   end
 end
 
+-- What values stand for: of all that compute the same, the first.
+local Firsts = {} -- `known`, by id; `alike`, lists of firsts by operator and what they read
+Firsts.__index = Firsts
+
+-- What an operator and what it reads are called, or an input that is not known yet.
+function Firsts:key(name, inputs)
+  local words = { name }
+  for i, z in ipairs(inputs) do
+    words[i + 1] = self.known[core.id(z)]
+    if not words[i + 1] then return nil, z end
+  end
+  return table.concat(words, " ")
+end
+
+function Firsts:note(y, key)
+  self.alike[key] = self.alike[key] or {}
+  for _, z in ipairs(self.alike[key]) do
+    if core.alike(y, z) then return core.id(z) end
+  end
+  table.insert(self.alike[key], y)
+  return core.id(y)
+end
+
+function Firsts:of(x)
+  local stack, known = { x }, self.known
+  while #stack > 0 do
+    local y = stack[#stack]
+    local id, name, inputs = core.id(y), core.maker(y)
+    local key, unknown
+    if not known[id] and name then key, unknown = self:key(name, inputs) end
+    if unknown then
+      stack[#stack + 1] = unknown
+    else
+      known[id] = known[id] or key and self:note(y, key) or id
+      table.remove(stack)
+    end
+  end
+  return known[core.id(x)]
+end
+
+-- Of several that compute the same the plan has one: what is known of that holds for all.
+local function share_uses(list, of)
+  local firsts, by_first = setmetatable({ known = {}, alike = {} }, Firsts), {}
+  for _, item in ipairs(list) do
+    item.first = firsts:of(item.x)
+    by_first[item.first] = by_first[item.first] or of[item.key]
+  end
+  for _, item in ipairs(list) do of[item.key] = of[item.key] or by_first[item.first] end
+end
+
 local function note_narrow(maker, list, answers, of)
+  share_uses(list, of)
   for _, item in ipairs(list) do
     local use = of[item.key] or {}
-    if is_narrow(item, use) then maker.dtypes[item.id] = use.dtype end
+    if is_narrow(item, use, not item.goes) then
+      maker.dtypes[item.id] = use.dtype
+    elseif item.saved and is_narrow(item, use, true) then
+      maker.kept[item.id] = use.dtype
+    end
     maker.unrounded[item.id] = use.forward
     if answers[item.key] then settle(answers[item.key], item, use) end
   end
 end
 
---- Look up what is handed on in narrow dtypes and in pieces: `maker.dtypes` and
---- `maker.pieces` have these by id, and its options the policy whose answers are those of the
+--- Look up what is handed on in narrow dtypes and in pieces: `maker.dtypes`, `kept` and
+--- `pieces` have these by id, and its options the policy whose answers are those of the
 --- whole.
 ---@param maker mrt.PipelineMaker
 ---@param layouts table[]  of this stage's parts
@@ -205,7 +268,7 @@ end
 ---@return fun() done  to be called when the parts have been planned
 ---@return table<string, {name: string?}> names  of values in these plans: what they were
 function narrow.look(maker, layouts, keepers)
-  maker.dtypes, maker.unrounded, maker.pieces = {}, {}, {}
+  maker.dtypes, maker.kept, maker.unrounded, maker.pieces = {}, {}, {}, {}
   maker.sharers = sharers(maker)
   local precision, answers = maker.options.precision, {}
   if not precision and not maker.sharers then return function() end, {} end

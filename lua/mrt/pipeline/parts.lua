@@ -23,6 +23,8 @@ local op = core.op
 ---@field options table          as the planner reads them
 ---@field space userdata
 ---@field dtypes table<integer, mrt.DType>  by id: what values are stored in, if not as traced
+---@field kept table<integer, mrt.DType>  by id, of what goes to the next part: what it is
+---  stored in for the backward pass of its own, if not in that
 ---@field pieces table<integer, integer>  by id, of what ranks have pieces of: how many
 ---  elements lie before them, as [:, rank, :] is one of [outer, ranks, inner]
 ---@field sharers mrt.Communicator?  these ranks
@@ -45,8 +47,8 @@ function Maker:adds(part, gradient)
   return out
 end
 
-local function roots_of(adds, x)
-  local roots = { x }
+local function roots_of(adds, xs)
+  local roots = table.move(xs, 1, #xs, 1, {})
   for _, add in ipairs(adds) do roots[#roots + 1] = add.x end
   return roots
 end
@@ -54,20 +56,57 @@ end
 -- Names of what is read, and the tensors; `names` has those of what was made before.
 function Maker:reads(part, needs, names)
   local graph, out = self.graph, {}
-  if needs.input then out[1] = { "in", graph.ends[part - 1].x } end
-  for _, x in ipairs(needs.saved) do out[#out + 1] = { names[core.id(x)], x } end
+  for k, node in ipairs(graph.ends[part - 1] or {}) do
+    if needs.inputs[node.id] then out[#out + 1] = { "in" .. k, node.x } end
+  end
+  for _, x in ipairs(needs.saved) do out[#out + 1] = { names[core.id(x)], x, true } end
   for _, x in ipairs(needs.passed) do out[#out + 1] = { names[core.id(x)], x } end
-  if needs.dy then out[#out + 1] = { "dy", graph.dys[part] } end
+  for k, dy in ipairs(graph.dys[part] or {}) do
+    if needs.dys[core.id(dy)] then out[#out + 1] = { "dy" .. k, dy } end
+  end
   return out
 end
 
--- Values as outputs: {name, tensor}s, and the names by id.
+-- What it hands on as it came: {what came, what goes} by name, and the ids of these.
+function Maker:forward_passes(part)
+  local came, out, ids = {}, {}, {}
+  for k, node in ipairs(self.graph.ends[part - 1] or {}) do came[node.id] = "in" .. k end
+  for k, node in ipairs(self.graph.ends[part] or {}) do
+    local name = came[node.id]
+    if name then out[#out + 1], ids[node.id] = { name, "out" .. k }, true end
+  end
+  return out, ids
+end
+
+-- The same of gradients: there is nothing but a view between the two.
+function Maker:backward_passes(part)
+  local came, out, ids = {}, {}, {}
+  for k, dy in ipairs(self.graph.dys[part] or {}) do came[core.id(dy)] = "dy" .. k end
+  for k, dx in ipairs(self.graph.dys[part - 1] or {}) do
+    local _, inputs = core.maker(dx)
+    local name = came[core.id(inputs[1])]
+    if name then out[#out + 1], ids[core.id(dx)] = { name, "dx" .. k }, true end
+  end
+  return out, ids
+end
+
+-- The gradients that it hands back and has made.
+function Maker:own_dx(part)
+  local _, passed = self:backward_passes(part)
+  local out = {}
+  for _, dx in ipairs(self.graph.dys[part - 1] or {}) do
+    if not passed[core.id(dx)] then out[#out + 1] = dx end
+  end
+  return out
+end
+
+-- Values as outputs: {name, tensor, whether it is saved}s, and the names by id.
 local function name_all(list, letter, names, out)
   for _, x in ipairs(list) do
     local id = core.id(x)
     if not names[id] then
       names[id] = letter .. #out + 1
-      out[#out + 1] = { names[id], x }
+      out[#out + 1] = { names[id], x, letter == "s" }
     end
   end
   return out
@@ -81,20 +120,24 @@ end
 -- B alone, or B and W: what they need, from what they are to make.  The first part, which
 -- hands no gradient on, has no W.
 function Maker:backward_needs(part, adds, again)
-  local graph = self.graph
-  local dx = graph.dys[part - 1]
-  if not self.order.split or not dx then
+  local graph, dx = self.graph, self:own_dx(part)
+  if not self.order.split or #dx == 0 then
     return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
   end
-  local b, made = phases.needs(graph, part, { dx }, { again = again })
-  return b, (phases.needs(graph, part, roots_of(adds), { again = again, before = made }))
+  local b, made = phases.needs(graph, part, dx, { again = again })
+  return b, (phases.needs(graph, part, roots_of(adds, {}), { again = again, before = made }))
 end
 
 -- What F makes, with the names of it by id.
 function Maker:forward_makes(part, saved)
   local out, names = {}, {}
-  local last = self.graph.ends[part]
-  if last then out[1], names[core.id(last.x)] = { "out", last.x }, "out" end
+  local _, passed = self:forward_passes(part)
+  for k, node in ipairs(self.graph.ends[part] or {}) do
+    if not passed[node.id] then
+      out[#out + 1] = { "out" .. k, node.x }
+      if not self.kept[node.id] then names[node.id] = "out" .. k end
+    end
+  end
   return name_all(saved, "s", names, out), names
 end
 
@@ -106,28 +149,33 @@ local function no() return false end
 ---@return mrt.PipelineKeeper
 function Maker:keeper(part)
   local b, w = self:backward_needs(part, self:adds(part, true), no)
-  return keep.of(part, self.graph.ends[part - 1], joined(b.nodes, w and w.nodes or {}),
-    function(node) return self:stored(node.x):nbytes(), self.unrounded[node.id] end)
+  return keep.of(part, self.graph.ends[part - 1] or {}, joined(b.nodes, w and w.nodes or {}),
+    function(node) return self:stored(node.x, true):nbytes(), self.unrounded[node.id] end)
 end
 
 --- What the phases of a part read, make and add up: {name, tensor}s.
 ---@param part integer
 ---@param choice? mrt.PipelineChoice  what runs again; nil: all
----@return table<string, {reads: table[], makes: table[], adds: table[]}> of  F, B, perhaps W
+---@return table<string, {reads: table[], makes: table[], adds: table[], passes: table[]}> of
+---  F, B, perhaps W; passes: names of what came in and of what that goes on as
 function Maker:layout(part, choice)
-  local before, dx = self.graph.ends[part - 1], self.graph.dys[part - 1]
-  local adds, back = self:adds(part, true), dx and { { "dx", dx } } or {}
+  local adds, back, came = self:adds(part, true), {}, {}
+  for k, node in ipairs(self.graph.ends[part - 1] or {}) do came[k] = { "in" .. k, node.x } end
+  local back_passes, passed = self:backward_passes(part)
+  for k, dx in ipairs(self.graph.dys[part - 1] or {}) do
+    if not passed[core.id(dx)] then back[#back + 1] = { "dx" .. k, dx } end
+  end
   local b, w = self:backward_needs(part, adds,
     choice and function(node) return choice.again[node.expression] end or yes)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
   local layout = {
-    F = { reads = before and { { "in", before.x } } or {}, makes = out,
-      adds = self:adds(part, false) },
-    B = { reads = self:reads(part, b, names), makes = back, adds = adds },
+    F = { reads = came, makes = out, adds = self:adds(part, false),
+      passes = self:forward_passes(part) },
+    B = { reads = self:reads(part, b, names), makes = back, adds = adds, passes = back_passes },
   }
   if w then
     name_all(w.passed, "p", names, back)
-    layout.W = { reads = self:reads(part, w, names), makes = {}, adds = adds }
+    layout.W = { reads = self:reads(part, w, names), makes = {}, adds = adds, passes = {} }
     layout.B.adds = {}
   end
   return layout
@@ -137,10 +185,11 @@ end
 
 --- A value of the trace as it is handed on.
 ---@param x mrt.Tensor
+---@param saved? boolean  to a later phase of the same part
 ---@return mrt.Tensor
-function Maker:stored(x)
+function Maker:stored(x, saved)
   local id, comm = core.id(x), self.sharers
-  local dtype, outer = self.dtypes[id], self.pieces[id]
+  local dtype, outer = saved and self.kept[id] or self.dtypes[id], self.pieces[id]
   if dtype then x = op.cast(x, dtype) end
   if not outer then return x end
   local piece = op.own_piece(x, { outer = outer, rank = comm.rank, size = comm.size,
@@ -159,10 +208,10 @@ end
 
 -- A phase without its plan: what it reads and makes, by name, and the bytes of that.
 function Maker:sketch_phase(layout)
-  local phase = { reads = {}, makes = {}, bytes = {} }
+  local phase = { reads = {}, makes = {}, bytes = {}, passes = layout.passes }
   for i, r in ipairs(layout.reads) do phase.reads[i] = r[1] end
   for i, r in ipairs(layout.makes) do
-    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2]))
+    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2], r[3]))
   end
   return phase
 end
@@ -172,11 +221,13 @@ end
 ---@param layouts table  of Maker:layout
 ---@return mrt.PipelinePart
 function Maker:sketch(part, layouts)
-  local made = { part = part }
+  local graph, made = self.graph, { part = part }
+  made.carries = { out = #(graph.ends[part] or {}), ["in"] = #(graph.ends[part - 1] or {}),
+    dx = #(graph.dys[part - 1] or {}), dy = #(graph.dys[part] or {}) }
   for _, kind in ipairs { "F", "B", "W" } do
     made[kind] = layouts[kind] and self:sketch_phase(layouts[kind])
   end
-  hold.count(made, self.graph.q)
+  hold.count(made)
   return made
 end
 
@@ -189,12 +240,12 @@ end
 function Maker:plan_phase(layout, options)
   local traced, outputs, given = self.state.sections[1].traced, {}, {}
   core.trace_section(0)
-  for i, r in ipairs(layout.reads) do given[i] = core.trace_input(self:stored(r[2])) end
+  for i, r in ipairs(layout.reads) do given[i] = core.trace_input(self:stored(r[2], r[3])) end
   for i, r in ipairs(layout.reads) do -- the table keeps what is read instead
     given[i] = self:whole(r[2], given[i])
     core.trace_replace(r[2], given[i])
   end
-  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2]) end
+  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2], r[3]) end
   for _, add in ipairs(layout.adds) do
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })
@@ -212,7 +263,11 @@ end
 function Maker:plan(part, layouts)
   local made = self:sketch(part, layouts)
   for _, kind in ipairs { "F", "B", "W" } do
-    if made[kind] then made[kind].plan = self:plan_phase(layouts[kind]) end
+    local phase = made[kind]
+    if phase then
+      phase.plan = self:plan_phase(layouts[kind])
+      phase.blocks = phase.plan:blocks()
+    end
   end
   return made
 end

@@ -2,8 +2,8 @@
 --- of one phase the next has to be given
 ---
 --- A gradient is made by the part that the gradient of its output goes to: the lowest one
---- whose incoming gradient it reads, or the last.  Of a parameter that several parts read
---- each of them has a summand.
+--- whose incoming gradient it reads, or that which has what the gradient is of.  Of a
+--- parameter that several parts read each of them has a summand.
 ---
 --- What B reads of F is saved, but for views, of which the base is: B makes them again, as
 --- it does what depends on no parameter, and what is chosen to be computed again (keep.lua).
@@ -22,28 +22,39 @@ local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)
 
 ---@class mrt.PipelineGraph: mrt.PipelineCut
 ---@field q integer                parts
----@field dys mrt.Tensor[]         gradients of what the parts hand on
----@field dx table<integer, boolean>  ids of the gradients of parameters
+---@field dys mrt.Tensor[][]       gradients of what the parts hand on, which come back
+---@field takes table<integer, integer>  by id of these: the part that gets it
+---@field dx table<integer, integer>  by id of a parameter's gradient: the part of what it is of
+---@field sweeps {from: integer, to: integer, part: integer}[]  what each has made, by ids, and
+---  the part of what it is the gradient of
 ---@field known table              labels by id
 
---- Take the gradients of a loss that has been cut.
+--- The graph of a loss that has been cut, without gradients.
 ---@param graph mrt.PipelineCut
----@param dys mrt.Tensor[]  of its ends
----@param dx mrt.Tensor[]   of the parameters
 ---@return mrt.PipelineGraph
-function phases.graph(graph, dys, dx)
-  local out = setmetatable({ q = #dys + 1, dys = dys, dx = {}, known = {}, takes = {} },
-    { __index = graph })
-  for part, dy in ipairs(dys) do
-    if out.takes[core.id(dy)] then
-      refuse("part %d of the layers hands its gradient on as it came: too many stages", part)
+function phases.graph(graph)
+  local out = setmetatable({ q = #graph.ends + 1, dys = {}, dx = {}, sweeps = {}, known = {},
+    takes = {} }, { __index = graph })
+  for part in ipairs(graph.ends) do out.dys[part] = {} end
+  return out
+end
+
+--- Take up the gradients of the loss, or of one of the sums that it is a function of.
+---@param graph mrt.PipelineGraph
+---@param sweep {from: integer, to: integer, part: integer}
+---@param dys mrt.Tensor[][]  of its ends
+---@param dx (mrt.Tensor|false)[]   of the parameters
+function phases.add(graph, sweep, dys, dx)
+  table.insert(graph.sweeps, sweep)
+  for part, list in pairs(dys) do
+    for _, dy in ipairs(list) do
+      graph.takes[core.id(dy)] = part
+      table.insert(graph.dys[part], dy)
     end
-    out.takes[core.id(dy)] = part
   end
   for _, g in pairs(dx) do
-    if g then out.dx[core.id(g)] = true end
+    if g then graph.dx[core.id(g)] = sweep.part end
   end
-  return out
 end
 
 -- The forward value that a tensor is, or nil.  What the loss does not need of what computes
@@ -63,20 +74,27 @@ local function greatest(a, b) return a and b and math.max(a, b) or a or b end
 
 -- The label of what has ones of its own: what comes from another part, or is forward.
 local function given(graph, x, id)
-  if graph.takes[id] then return { back = graph.takes[id], gradient = true } end
+  if graph.takes[id] then return { back = graph.takes[id], gradient = graph.takes[id] } end
   local node = forward_of(graph, x, id)
   return node and { part = node.part }
+end
+
+-- The part of what it is a gradient of, if it is made by a sweep.
+local function swept(graph, id)
+  for _, sweep in ipairs(graph.sweeps) do
+    if id >= sweep.from and id < sweep.to then return sweep.part end
+  end
 end
 
 -- Of what it is computed from; nil, with that on the stack, as long as it is not known.
 local function combined(graph, x, id, stack)
   local _, inputs = core.maker(x)
-  local own, ready = { gradient = graph.dx[id] }, true
+  local own, ready = { gradient = graph.dx[id] or inputs and swept(graph, id) }, true
   for _, y in ipairs(inputs or {}) do
     local of = graph.known[core.id(y)]
     if of then
       own.back, own.part = least(own.back, of.back), greatest(own.part, of.part)
-      own.gradient = own.gradient or of.gradient
+      own.gradient = greatest(own.gradient, of.gradient)
     else
       ready, stack[#stack + 1] = false, y
     end
@@ -99,19 +117,33 @@ end
 
 local function part_of(graph, x)
   local of = label(graph, x)
-  return of.back or of.gradient and graph.q or of.part or graph.q
+  return of.back or of.gradient or of.part or graph.q
 end
 
+--- Of which part a value is.
+---@param graph mrt.PipelineGraph
+---@param x mrt.Tensor
+---@return integer
+function phases.part(graph, x) return part_of(graph, x) end
+
 local function add_to(out, part, x) out[part] = out[part] and op.add(out[part], x) or x end
+
+-- What micro-batches do to a gradient that they add up, by operator: where that stands
+-- among the inputs, and the same of a summand.
+local LINEAR <const> = {
+  cast = { 1, function(y, _, x) return op.cast(y, x:get_dtype()) end },
+  mul = { 1, function(y, inputs) return op.mul(y, inputs[2]) end },
+  where = { 2, function(y, inputs) return op.where(inputs[1], y, 0) end }, -- 0 / 0 is 0
+}
 
 -- The summands of a gradient, by the part that has them.
 local function summands(graph, x)
   local name, inputs = core.maker(x)
-  local out = {}
-  if name == "cast" then
-    local inner = summands(graph, inputs[1])
+  local out, linear = {}, LINEAR[name]
+  if linear and (name == "cast" or not swept(graph, core.id(x))) then
+    local inner = summands(graph, inputs[linear[1]])
     if next(inner, next(inner)) then
-      for part, y in pairs(inner) do out[part] = op.cast(y, x:get_dtype()) end
+      for part, y in pairs(inner) do out[part] = linear[2](y, inputs, x) end
       return out
     end
   elseif name == "add" and part_of(graph, inputs[1]) ~= part_of(graph, inputs[2]) then
@@ -139,8 +171,8 @@ end
 ---@class mrt.PipelineNeeds
 ---@field nodes mrt.PipelineNode[]  forward values that are saved, in the order of the program
 ---@field saved mrt.Tensor[]  the same
----@field input boolean       what came in
----@field dy boolean          the gradient that came in
+---@field inputs table<integer, boolean>  ids of what came in
+---@field dys table<integer, boolean>  ids of gradients that came in
 ---@field passed mrt.Tensor[]  of the phase before, W's of B
 
 local function wrong_part(graph, node, part)
@@ -154,8 +186,8 @@ Walk.__index = Walk
 
 -- A forward value is saved, or is what came in, or is made again.
 function Walk:forward(node)
-  if node == self.graph.ends[self.part - 1] then
-    self.needs.input = true
+  if self.came[node.id] then
+    self.needs.inputs[node.id] = true
   elseif node.part ~= self.part then
     wrong_part(self.graph, node, self.part)
   elseif keep.shown(node) ~= node or self.again(node) then
@@ -170,7 +202,7 @@ end
 function Walk:visit(x, id)
   local graph = self.graph
   if graph.takes[id] == self.part then
-    self.needs.dy = true
+    self.needs.dys[id] = true
     return false
   end
   local node = forward_of(graph, x, id)
@@ -204,7 +236,8 @@ end
 ---@return table made  ids of what is made on the way
 function phases.needs(graph, part, roots, o)
   local walk = setmetatable({ graph = graph, part = part, again = o.again, before = o.before,
-    needs = { input = false, dy = false }, saved = {}, passed = {}, made = {} }, Walk)
+    came = {}, needs = { inputs = {}, dys = {} }, saved = {}, passed = {}, made = {} }, Walk)
+  for _, node in ipairs(graph.ends[part - 1] or {}) do walk.came[node.id] = true end
   local seen, stack = {}, {}
   for _, x in ipairs(roots) do stack[#stack + 1] = x end
   while #stack > 0 do

@@ -94,7 +94,11 @@ function run.describe(order, graph)
   for byte in table.concat(words, " "):gmatch "." do
     hash = (hash * 33 + byte:byte()) & 0xffffffff
   end
-  for part, node in ipairs(graph.ends) do ends[part] = node.x:type() end
+  for part, nodes in ipairs(graph.ends) do
+    local types = {}
+    for k, node in ipairs(nodes) do types[k] = node.x:type() end
+    ends[part] = table.concat(types, " + ")
+  end
   return ("%d micro-batches, %d chunks a stage, the schedule with the sum %08x, cut behind %s")
     :format(order.m, order.v, hash, table.concat(ends, ", "))
 end

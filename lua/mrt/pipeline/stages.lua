@@ -13,6 +13,7 @@ local cut = require "mrt.pipeline.cut"
 local phases = require "mrt.pipeline.phases"
 local run = require "mrt.pipeline.run"
 local hooks = require "mrt.compile.trace"
+local with = require "mrt.util.options".with
 
 local op = core.op
 
@@ -33,36 +34,52 @@ Cut.__index = Cut
 local function check_loss(section, ys, o)
   if section.pipeline then refuse "the function takes gradients twice (mrt.grad), once wanted" end
   if #ys ~= 1 or o.grad_outputs then refuse "the gradient of one loss wanted" end
-  if o.denominator then refuse "mrt.grad with a denominator is not there yet" end
 end
 
--- Gradients of `xs` by `take`, and of what the parts hand on; nil: these have none.
-local function with_ends(made, xs, take)
-  local all, dys = table.move(xs, 1, #xs, 1, {}), {}
-  for part, node in ipairs(made.ends) do all[#xs + part] = node.x end
-  local dx = take(all)
-  for part in ipairs(made.ends) do
-    dys[part], dx[#xs + part] = dx[#xs + part] or nil, nil
-  end
-  return dx, #dys == #made.ends and dys or nil
-end
-
--- Of a loss that is a function of several sums over the batch, one is what parameters
--- lead to: its gradient is the one that goes from part to part.
-local function derive_ends(section, made)
-  local taken = false
-  return function(y, xs, apart, asked)
-    local dx, dys = with_ends(made, xs, function(all)
-      return hooks.derive(y, all, apart, asked)
-    end)
-    local any = false
-    for i = 1, #xs do any = any or dx[i] end
-    if not any then return dx end
-    if taken or not dys then
-      refuse "the loss is a function of several sums that parameters lead to; of one wanted"
+-- What the parts before `part` hand on, behind the xs, and the number of the operator behind
+-- which the gradient of each is wanted.
+local function all_with_ends(made, part, xs)
+  local all, behind = table.move(xs, 1, #xs, 1, {}), {}
+  for i = 1, #xs do behind[i] = 0 end
+  for i = 1, part - 1 do
+    for _, node in ipairs(made.ends[i]) do
+      all[#all + 1], behind[#behind + 1] = node.x, made.behind[i]
     end
-    taken, section.pipeline.graph = true, phases.graph(made, dys, dx)
-    return dx
+  end
+  return all, behind
+end
+
+-- Gradients of `xs` by `take`, which is of something in `part`, and of what the parts before
+-- hand on, each once; these go into the graph.
+local function with_ends(graph, part, xs, take)
+  local from = core.id(op.full { shape = {}, value = 0, dtype = "f32" })
+  local dx, dys, at = take(all_with_ends(graph, part, xs)), {}, #xs
+  local sweep = { from = from, part = part,
+    to = core.id(op.full { shape = {}, value = 0, dtype = "f32" }) }
+  for i = 1, part - 1 do
+    local own = {}
+    for k in ipairs(graph.ends[i]) do
+      local dy = dx[at + k]
+      local id = dy and core.id(dy)
+      if dy and not own[id] then own[id], own[#own + 1] = true, dy end
+    end
+    at, dys[i] = at + #graph.ends[i], own
+  end
+  for i = #xs + 1, at do dx[i] = nil end
+  phases.add(graph, sweep, dys, dx)
+  return dx
+end
+
+-- A loss that is a function of several sums over the batch has the gradients of these
+-- instead of its own; all of them go from part to part.
+local function derive_ends(section, made)
+  local graph
+  return function(y, xs, apart, asked)
+    graph = graph or phases.graph(made)
+    section.pipeline.graph = graph
+    return with_ends(graph, phases.part(graph, y), xs, function(all, behind)
+      return hooks.derive(y, all, apart, asked, behind)
+    end)
   end
 end
 
@@ -71,9 +88,11 @@ function Cut:grad(next, ys, xs, o)
   if not parts or parts.now == parts.whole then return next(ys, xs, o) end
   local section = parts.now
   local made = section.cut
-  local dx, dys = with_ends(made, xs, function(all) return next(ys, all, o) end)
-  if not dys then refuse "a part of the layers has no gradient" end
-  section.pipeline = { graph = phases.graph(made, dys, dx) }
+  local graph = phases.graph(made)
+  local dx = with_ends(graph, graph.q, xs, function(all, behind)
+    return next(ys, all, with(o, "behind", behind))
+  end)
+  section.pipeline = { graph = graph }
   section.derive = derive_ends(section, made)
   return dx
 end

@@ -131,19 +131,27 @@ local function first_rows(events, size)
   return out
 end
 
--- What messages bring to the parts of this stage; bytes of all that is sent anywhere.
+-- What messages bring to the parts of this stage; bytes of each message, to any.
 local function arrivals(maker, parts)
   local came, sizes = {}, {}
-  for part = 1, maker.graph.q do
-    local ends = { ["in"] = maker.graph.ends[part - 1], dy = maker.graph.ends[part] }
-    for name, node in pairs(ends) do
-      local x = maker:stored(name == "in" and node.x or maker.graph.dys[part])
-      local key = hold.slot(part, 0, name)
-      sizes[key] = x:nbytes()
+  local function note(part, name, xs)
+    local all = hold.slot(part, 0, name)
+    sizes[all] = 0
+    for k, x in ipairs(xs) do
+      x = maker:stored(x)
+      sizes[all] = sizes[all] + x:nbytes()
       if parts[part] then
-        came[key] = { bytes = hold.allocated(x), shape = x:get_shape(), dtype = x:get_dtype() }
+        came[hold.slot(part, 0, name .. k)] = { bytes = hold.allocated(x), shape = x:get_shape(),
+          dtype = x:get_dtype() }
       end
     end
+  end
+  local graph = maker.graph
+  for part = 1, graph.q do
+    local xs = {}
+    for k, node in ipairs(graph.ends[part - 1] or {}) do xs[k] = node.x end
+    note(part, "in", xs)
+    note(part, "dy", graph.dys[part] or {})
   end
   return came, sizes
 end
@@ -189,25 +197,33 @@ local function list_plans(entry, state)
   return list, runs
 end
 
--- What runs once: within a budget if its bytes are more alone, or in as few as may be where
--- that is too little, which the whole is refused for.
-local function plan_final(self, state, entry, final, plain)
-  local memory = self.options.memory
-  local wanted = accumulate.plan_final(self, state, entry, final, plain)
-  local info = entry.core:info()
-  if not memory or info.peak + math.floor(entry.core:device().overhead) <= memory then
-    return wanted
-  end
-  local whole = entry.core
+-- Plan what runs once within `memory`, or in as few bytes as may be where that is too
+-- little; nil: nothing is found.
+local function plan_final_within(self, state, entry, final, plain, memory)
   for _ = 1, 2 do
     local within = with(with(plain, "memory", memory), "no_swap", true)
     local ok, err = pcall(accumulate.plan_final, self, state, entry, final, within)
     if ok then return err end
     if type(err) ~= "table" or err.code ~= "budget" then error(err, 0) end
     memory = err.needed
-    if not memory then break end
+    if not memory then return nil end
   end
-  entry.core = whole
+end
+
+-- What runs once: within a budget if its bytes are more alone.  `entry.least` is its plan in
+-- as few bytes as may be, for when there is no room for that beside all else.
+local function plan_final(self, state, entry, final, plain)
+  local memory = self.options.memory
+  local wanted = accumulate.plan_final(self, state, entry, final, plain)
+  if not memory then return wanted end
+  local chosen, info = entry.core, entry.core:info()
+  if info.peak + math.floor(entry.core:device().overhead) > memory then
+    local again = plan_final_within(self, state, entry, final, plain, memory)
+    wanted, chosen = again or wanted, again and entry.core or chosen
+  end
+  local less = plan_final_within(self, state, entry, final, plain, info.working_set)
+    and entry.core:info().transient < chosen:info().transient
+  entry.core, entry.least = chosen, less and entry.core or nil
   return wanted
 end
 
@@ -215,7 +231,8 @@ local function maker_of(self, state, plain, wanted, sums)
   local settings = self.options.pipeline
   return setmetatable({ state = state, settings = settings, order = settings:order(state.count),
     graph = state.sections[1].pipeline.graph, sums = sums, wanted = wanted,
-    options = plain, space = self.space, dtypes = {}, unrounded = {}, pieces = {} }, Maker)
+    options = plain, space = self.space, dtypes = {}, kept = {}, unrounded = {},
+    pieces = {} }, Maker)
 end
 
 -- The parts of this stage: who knows what each may hold.
@@ -253,7 +270,13 @@ local function fit_stage(self, state, entry, maker, keepers)
   local memory = self.options.memory
   if not memory then return end
   local function list(of) return list_plans(of, state) end
-  fit(maker, entry, { keepers = keepers, memory = memory, list = list })
+  local o = { keepers = keepers, memory = memory, list = list }
+  local ok, err = pcall(fit, maker, entry, o)
+  if not ok then
+    if type(err) ~= "table" or err.code ~= "budget" or not entry.least then error(err, 0) end
+    entry.core = entry.least
+    fit(maker, entry, o)
+  end
   entry.plans, entry.runs = list(entry)
 end
 
