@@ -90,14 +90,16 @@ function Maker:backward_passes(part)
   return out, ids
 end
 
--- The gradients that it hands back and has made.
+-- The gradients that it hands back and has made, by name, and the same alone.
 function Maker:own_dx(part)
   local _, passed = self:backward_passes(part)
-  local out = {}
-  for _, dx in ipairs(self.graph.dys[part - 1] or {}) do
-    if not passed[core.id(dx)] then out[#out + 1] = dx end
+  local out, xs = {}, {}
+  for k, dx in ipairs(self.graph.dys[part - 1] or {}) do
+    if not passed[core.id(dx)] then
+      out[#out + 1], xs[#xs + 1] = { "dx" .. k, dx }, dx
+    end
   end
-  return out
+  return out, xs
 end
 
 -- Values as outputs: {name, tensor, whether it is saved}s, and the names by id.
@@ -120,7 +122,7 @@ end
 -- B alone, or B and W: what they need, from what they are to make.  The first part, which
 -- hands no gradient on, has no W.
 function Maker:backward_needs(part, adds, again)
-  local graph, dx = self.graph, self:own_dx(part)
+  local graph, _, dx = self.graph, self:own_dx(part)
   if not self.order.split or #dx == 0 then
     return (phases.needs(graph, part, roots_of(adds, dx), { again = again }))
   end
@@ -159,19 +161,16 @@ end
 ---@return table<string, {reads: table[], makes: table[], adds: table[], passes: table[]}> of
 ---  F, B, perhaps W; passes: names of what came in and of what that goes on as
 function Maker:layout(part, choice)
-  local adds, back, came = self:adds(part, true), {}, {}
+  local adds, back, came = self:adds(part, true), self:own_dx(part), {}
   for k, node in ipairs(self.graph.ends[part - 1] or {}) do came[k] = { "in" .. k, node.x } end
-  local back_passes, passed = self:backward_passes(part)
-  for k, dx in ipairs(self.graph.dys[part - 1] or {}) do
-    if not passed[core.id(dx)] then back[#back + 1] = { "dx" .. k, dx } end
-  end
   local b, w = self:backward_needs(part, adds,
     choice and function(node) return choice.again[node.expression] end or yes)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
   local layout = {
     F = { reads = came, makes = out, adds = self:adds(part, false),
       passes = self:forward_passes(part) },
-    B = { reads = self:reads(part, b, names), makes = back, adds = adds, passes = back_passes },
+    B = { reads = self:reads(part, b, names), makes = back, adds = adds,
+      passes = self:backward_passes(part) },
   }
   if w then
     name_all(w.passed, "p", names, back)

@@ -7,7 +7,6 @@
 ---
 --- SPDX-License-Identifier: MIT
 
-local Bucket = require "mrt.shard.bucket"
 local accumulate = require "mrt.accumulate"
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
@@ -134,21 +133,12 @@ function run.equal(settings, variable, stages)
   end
 end
 
-local function check_whole(owned)
-  for _, o in ipairs(owned) do
-    if Bucket.places[o.variable] then
-      core.fail("state", "pipeline", "what stages have in pieces (option 'shard') is not put "
-        .. "together yet, to collect or to save")
-    end
-  end
-end
-
 --- Let every rank have what any stage has: parameters, and what optimizers keep of them.
+--- What ranks of a stage have in pieces they put together to send it.
 ---@param settings mrt.PipelineSettings
 ---@param only? integer  the one stage that shall have it
 function run.collect(settings, only)
   local wants = (only or settings.stage) == settings.stage
-  check_whole(settings.owned or {})
   for _, o in ipairs(settings.owned or {}) do
     local own, v = false, o.variable
     for _, s in ipairs(o.stages) do own = own or s == settings.stage end
