@@ -1,7 +1,8 @@
 /* rows.h -- reductions over one contiguous row
  *
  * Sums run in four chains of vectors, so that additions overlap, and are joined
- * by a fixed tree: the bits depend on the length and the vector width only.
+ * by a fixed tree: the bits depend on the length and the vector width only.  Rows
+ * shorter than a vector have no chains, whose sum would be 0.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_ROWS_H
@@ -26,13 +27,18 @@ static inline vec chains_sum(const vec *s) {
 static inline real row_max(const real *x, int64_t n) {
   vec m[CHAINS];
   int64_t i = 0;
+  real max = -MRT_INF;
+  if (n < LANES) {
+    for (; i < n; i++) max = x[i] > max ? x[i] : max;
+    return max;
+  }
   for (int k = 0; k < CHAINS; k++) m[k] = vec_all(-MRT_INF);
   for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
     for (int k = 0; k < CHAINS; k++)
       m[k] = vec_larger(vec_load(x + i + k * LANES), m[k]);
   for (; i + LANES <= n; i += LANES) m[0] = vec_larger(vec_load(x + i), m[0]);
   m[0] = vec_larger(vec_larger(m[0], m[1]), vec_larger(m[2], m[3]));
-  real max = vec_max(m[0]);
+  max = vec_max(m[0]);
   for (; i < n; i++) max = x[i] > max ? x[i] : max;
   return max;
 }
@@ -48,8 +54,8 @@ static inline int64_t add_chains(const real *x, int64_t n, vec *s) {
 
 static inline real row_sum(const real *x, int64_t n) {
   vec s[CHAINS] = { { 0 } };
-  int64_t i = add_chains(x, n, s);
-  real sum = vec_sum(chains_sum(s));
+  int64_t i = n < LANES ? 0 : add_chains(x, n, s);
+  real sum = n < LANES ? 0 : vec_sum(chains_sum(s));
   for (; i < n; i++) sum += x[i];
   return sum;
 }
@@ -62,7 +68,7 @@ static inline real row_offsets(const real *x, real center, int64_t n) {
     for (int k = 0; k < CHAINS; k++)
       s[k] += vec_load(x + i + k * LANES) - center;
   for (; i + LANES <= n; i += LANES) s[0] += vec_load(x + i) - center;
-  real sum = vec_sum(chains_sum(s));
+  real sum = n < LANES ? 0 : vec_sum(chains_sum(s));
   for (; i < n; i++) sum += x[i] - center;
   return sum;
 }
@@ -80,7 +86,7 @@ static inline real row_squares(const real *x, real center, int64_t n) {
     vec d = vec_load(x + i) - center;
     s[0] += d * d;
   }
-  real sum = vec_sum(chains_sum(s));
+  real sum = n < LANES ? 0 : vec_sum(chains_sum(s));
   for (; i < n; i++) sum += (x[i] - center) * (x[i] - center);
   return sum;
 }
@@ -92,7 +98,7 @@ static inline real row_dot(const real *x, const real *y, int64_t n) {
     for (int k = 0; k < CHAINS; k++)
       s[k] += vec_load(x + i + k * LANES) * vec_load(y + i + k * LANES);
   for (; i + LANES <= n; i += LANES) s[0] += vec_load(x + i) * vec_load(y + i);
-  real sum = vec_sum(chains_sum(s));
+  real sum = n < LANES ? 0 : vec_sum(chains_sum(s));
   for (; i < n; i++) sum += x[i] * y[i];
   return sum;
 }

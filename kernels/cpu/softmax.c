@@ -20,6 +20,25 @@ static void softmax_row(const real *x, const real *none, real *y, int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] *= scale;
 }
 
+/* Rows shorter than a vector, whose exponentials are computed side by side.  The
+ * bits are those of row by row. */
+static void softmax_short(const real *x, real *y, int64_t rows, int64_t n) {
+  enum { SOME = 1024 }; /* elements at a time */
+  for (int64_t some; rows > 0; rows -= some, x += some * n, y += some * n) {
+    some = rows < SOME / LANES ? rows : SOME / LANES;
+    for (int64_t r = 0; r < some * n; r += n) {
+      real max = row_max(x + r, n);
+      for (int64_t i = r; i < r + n; i++) y[i] = x[i] - max;
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < some * n; i++) y[i] = exp_down(y[i]);
+    for (int64_t r = 0; r < some * n; r += n) {
+      real scale = 1 / row_sum(y + r, n);
+      for (int64_t i = r; i < r + n; i++) y[i] *= scale;
+    }
+  }
+}
+
 static void log_softmax_row(const real *x, const real *none, real *y,
                             int64_t n) {
   (void)none;
@@ -207,7 +226,11 @@ static void run_rows(const mrt_call *c, const void *shared, int part,
   real *room = l->rooms ? l->rooms + part * l->room : NULL;
   int64_t r, end;
   mrt_share(l->outer, part, parts, &r, &end);
-  for (; r < end; r++) run_row(l, s->row, r * l->n, room);
+  if (s->row == softmax_row && l->n < LANES && !room)
+    softmax_short(mrt_element(l->a, r * l->n), mrt_element(l->out, r * l->n),
+                  end - r, l->n);
+  else
+    for (; r < end; r++) run_row(l, s->row, r * l->n, room);
 }
 
 static void run(const mrt_call *c, row_fn *row, columns_fn *columns) {
