@@ -38,11 +38,37 @@ static inline int64_t reads_at(const pool_side *s, int64_t i, int64_t tap) {
   int64_t at = i * s->stride + tap * s->dilation - s->padding;
   return at < s->x ? at : -1;
 }
-/* The window of which row (column) `tap` reads place i of x, or -1. */
-static inline int64_t read_by(const pool_side *s, int64_t i, int64_t tap) {
-  int64_t at = i + s->padding - tap * s->dilation;
-  if (at < 0 || at % s->stride != 0) return -1;
-  return at / s->stride < s->y ? at / s->stride : -1;
+
+/* A window, and its row (column) that reads some place of x; tap = kernel:
+ * there are no more. */
+typedef struct pool_tap {
+  int64_t tap, window;
+} pool_tap;
+
+/* The first from `t` on that reads place i, where rows are apart. */
+static pool_tap seek_tap(const pool_side *s, int64_t i, int64_t tap) {
+  for (; tap < s->kernel; tap++) {
+    int64_t at = i + s->padding - tap * s->dilation;
+    if (at < 0) break;
+    if (at % s->stride == 0 && at / s->stride < s->y)
+      return (pool_tap){ tap, at / s->stride };
+  }
+  return (pool_tap){ s->kernel, -1 };
+}
+/* The same where they are not: windows come one before the other. */
+static inline pool_tap tap_inside(const pool_side *s, pool_tap t) {
+  for (; t.window >= s->y; t.window--) t.tap += s->stride;
+  if (t.window < 0 || t.tap > s->kernel) t.tap = s->kernel;
+  return t;
+}
+static inline pool_tap first_of(const pool_side *s, int64_t i) {
+  if (s->dilation != 1) return seek_tap(s, i, 0);
+  int64_t at = i + s->padding, window = at / s->stride;
+  return tap_inside(s, (pool_tap){ at - window * s->stride, window });
+}
+static inline pool_tap next_of(const pool_side *s, int64_t i, pool_tap t) {
+  if (s->dilation != 1) return seek_tap(s, i, t.tap + 1);
+  return tap_inside(s, (pool_tap){ t.tap + s->stride, t.window - 1 });
 }
 
 /* ---- one place ----------------------------------------------------------- */
@@ -137,23 +163,33 @@ static void pick_at(const mrt_call *call, const pool *p, const pool_place *at) {
   mrt_reals_out(&call->out[0], to, at->n, y);
 }
 
+/* dx += dy where the index, n values from `from` on, points at this tap. */
+static void add_pointed(const mrt_operand *index, int64_t from, int64_t n,
+                        int64_t tap, const real *dy, real *dx) {
+  const uint8_t *narrow = (const uint8_t *)index->data + from;
+  const int32_t *wide = (const int32_t *)index->data + from;
+  if (index->type.dtype == MRT_u8)
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++)
+      dx[c] += (ireal)narrow[c] == (ireal)tap ? dy[c] : 0;
+  else
+    for (int64_t c = 0; c < n; c++) dx[c] += wide[c] == tap ? dy[c] : 0;
+}
+
 static void max_grad_at(const mrt_call *call, const pool *p,
                         const pool_place *at) {
+  const pool_side *h = &p->h, *w = &p->w;
   int64_t to = offset_x(p, at, at->i, at->j);
   real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
-  bool here[BLOCK];
   memset(dx, 0, (size_t)at->n * sizeof *dx);
-  for (int64_t a = 0; a < p->h.kernel; a++) {
-    int64_t i = read_by(&p->h, at->i, a);
-    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
-      int64_t j = read_by(&p->w, at->j, b);
-      if (j < 0) continue;
-      int64_t from = offset_y(p, at, i, j);
-      points_at(&call->in[1], from, at->n, a * p->w.kernel + b, here);
+  for (pool_tap a = first_of(h, at->i); a.tap < h->kernel;
+       a = next_of(h, at->i, a))
+    for (pool_tap b = first_of(w, at->j); b.tap < w->kernel;
+         b = next_of(w, at->j, b)) {
+      int64_t from = offset_y(p, at, a.window, b.window);
       const real *dy = mrt_reals_in(&call->in[0], from, at->n, room[1]);
-      for (int64_t c = 0; c < at->n; c++) dx[c] += here[c] ? dy[c] : 0;
+      add_pointed(&call->in[1], from, at->n, a.tap * w->kernel + b.tap, dy, dx);
     }
-  }
   mrt_reals_out(&call->out[0], to, at->n, dx);
 }
 
@@ -180,20 +216,19 @@ static void avg_at(const mrt_call *call, const pool *p, const pool_place *at) {
 
 static void avg_grad_at(const mrt_call *call, const pool *p,
                         const pool_place *at) {
+  const pool_side *h = &p->h, *w = &p->w;
   int64_t to = offset_x(p, at, at->i, at->j);
   real room[2][BLOCK], *dx = mrt_reals_place(&call->out[0], to, room[0]);
   memset(dx, 0, (size_t)at->n * sizeof *dx);
-  for (int64_t a = 0; a < p->h.kernel; a++) {
-    int64_t i = read_by(&p->h, at->i, a);
-    for (int64_t b = 0; i >= 0 && b < p->w.kernel; b++) {
-      int64_t j = read_by(&p->w, at->j, b);
-      if (j < 0) continue;
-      const real *from =
-          mrt_reals_in(&call->in[0], offset_y(p, at, i, j), at->n, room[1]);
-      real by = divisor(p, i, j);
+  for (pool_tap a = first_of(h, at->i); a.tap < h->kernel;
+       a = next_of(h, at->i, a))
+    for (pool_tap b = first_of(w, at->j); b.tap < w->kernel;
+         b = next_of(w, at->j, b)) {
+      const real *from = mrt_reals_in(
+          &call->in[0], offset_y(p, at, a.window, b.window), at->n, room[1]);
+      real by = divisor(p, a.window, b.window);
       for (int64_t c = 0; c < at->n; c++) dx[c] += from[c] / by;
     }
-  }
   mrt_reals_out(&call->out[0], to, at->n, dx);
 }
 
