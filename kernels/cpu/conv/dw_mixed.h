@@ -22,12 +22,27 @@ static void set_operands(const mrt_call *call, dw_conv *c) {
   c->mixed = is_mixed(&of);
 }
 
+static const uint16_t no_values[CHUNK];
+
+/* n values of two places that are units already, or of none (NULL). */
+static inline void pair_places(const char *a, const char *b, real *to,
+                               int64_t n) {
+  for (int64_t at = 0; at < n; at += CHUNK) {
+    const uint16_t *x = a ? (const uint16_t *)a + at : no_values;
+    const uint16_t *y = b ? (const uint16_t *)b + at : no_values;
+    zip_pairs(to + at, x, y, least(CHUNK, n - at));
+  }
+}
+
 /* n values of one place, or of two. */
 static void read_places(const reader *r, const char *a, const char *b, real *to,
                         int64_t n) {
-  static const uint16_t none[CHUNK];
   uint16_t room[2][CHUNK];
   const char *from[2] = { a, b };
+  if (r->pairs && r->plain) {
+    pair_places(a, b, to, n);
+    return;
+  }
   reader one = *r;
   one.data = a;
   if (!r->pairs) {
@@ -35,16 +50,13 @@ static void read_places(const reader *r, const char *a, const char *b, real *to,
     return;
   }
   for (int64_t at = 0; at < n; at += CHUNK) {
-    const uint16_t *half[2];
+    const uint16_t *half[2] = { no_values, no_values };
     int64_t some = least(CHUNK, n - at);
     for (int i = 0; i < 2; i++) {
-      half[i] = from[i] ? room[i] : none;
       if (!from[i]) continue;
       one.data = from[i] + at * r->bytes;
-      if (r->plain)
-        half[i] = (const uint16_t *)one.data;
-      else
-        read_values(&one, room[i], 0, 0, 1, some);
+      read_values(&one, room[i], 0, 0, 1, some);
+      half[i] = room[i];
     }
     zip_pairs(to + at, half[0], half[1], some);
   }
