@@ -51,7 +51,7 @@ typedef struct dw_conv {
   const char *x;
   const void *dy;
   void *dw;
-  bool mixed;
+  bool mixed, lines; /* lines: conv/dw_lines.h */
   operands with;
 } dw_conv;
 
@@ -60,8 +60,9 @@ typedef struct dw_work {
   real *dy;    /* [UNITS][COLS] */
   real *tiles; /* [TILES][ROWS][COLS] */
   stretch *stretches;
-  real *reads; /* of a tap, as units */
+  real *reads; /* of a tap, or lines of x, as units */
   stretch *copied;
+  int64_t first_line; /* of x, in reads */
 } dw_work;
 
 /* Tiles [from, to) of a group of channels: by strip, tap, channels of x. */
@@ -111,14 +112,18 @@ static int64_t places_of(const dw_conv *c) {
   return UNITS * most(1, c->with.each);
 }
 
+static int64_t reals_of_lines(const dw_conv *c);
+
 static dw_work carve(const dw_conv *c, uintptr_t *at) {
   dw_work w = { .dy = (real *)*at };
   w.tiles = w.dy + UNITS * COLS;
   w.reads = w.tiles + TILES * TILE;
   w.stretches = (stretch *)w.reads;
-  if (c->mixed) w.stretches = (stretch *)(w.reads + UNITS * read_channels(c));
+  int64_t reads =
+      c->lines ? round_up(reals_of_lines(c), LANES) : UNITS * read_channels(c);
+  if (c->mixed) w.stretches = (stretch *)(w.reads + reads);
   w.copied = w.stretches + places_of(c);
-  *at = (uintptr_t)(w.copied + (c->mixed ? UNITS : 0));
+  *at = (uintptr_t)(w.copied + (c->mixed ? places_of(c) : 0));
   *at = (uintptr_t)round_up((int64_t)*at, 64);
   return w;
 }
@@ -167,6 +172,8 @@ INLINED void add_rows(int vecs, int rows, const stretch *s, int count,
 }
 
 #include "conv/dw_mixed.h"
+
+#include "conv/dw_lines.h"
 
 /* ---- stretches ----------------------------------------------------------- */
 
@@ -220,19 +227,23 @@ static void copy_strip(const dw_conv *c, const chunk *of, const dw_tile *t,
 }
 
 static void add_block(const dw_conv *c, const chunk *of, int64_t p, int64_t end,
-                      const dw_work *w) {
+                      dw_work *w) {
   int64_t step = c->w.stride * c->x_c, base = 0;
   const stretch *list = c->mixed ? w->copied : w->stretches;
   int count = 0;
   dw_tile t = tile_of(c, of->from);
+  if (c->lines) pair_lines(c, of, p, end, w), step = c->k;
   for (int64_t i = of->from; i < of->to; i++, advance(c, &t)) {
     real *to = w->tiles + (i - of->from) * TILE;
     int vecs = t.width / LANES;
     bool first = i == of->from || t.k == 0;
     if (first && (i == of->from || t.tap == 0))
       (c->mixed ? copy_units : copy_strip)(c, of, &t, p, end, w->dy);
-    if (first) count = list_stretches(c, of, t.tap, p, end, w->stretches);
-    if (first && c->mixed) {
+    if (first && c->lines)
+      count = list_lines(c, t.tap, p, end, w);
+    else if (first)
+      count = list_stretches(c, of, t.tap, p, end, w->stretches);
+    if (first && c->mixed && !c->lines) {
       base = t.k, step = least(c->k - base, (of->to - i) * ROWS);
       count = copy_reads(c, base, step, count, w);
     }
@@ -251,7 +262,7 @@ static void store(const dw_conv *c, const chunk *of, const real *tiles) {
   }
 }
 
-static void run_chunk(const dw_conv *c, const chunk *of, const dw_work *w) {
+static void run_chunk(const dw_conv *c, const chunk *of, dw_work *w) {
   int64_t places = c->N * c->h.y * c->w.y, block = places_of(c);
   memset(w->tiles, 0, (size_t)((of->to - of->from) * TILE) * sizeof(real));
   for (int64_t p = 0; p < places; p += block)
@@ -281,6 +292,7 @@ static dw_conv conv_of(const mrt_call *call) {
                 .dw = call->out[0].data,
                 .x_bytes = (int64_t)mrt_dtypes[x->dtype].bytes };
   set_operands(call, &c);
+  c.lines = pairs_lines(&c);
   return c;
 }
 
@@ -305,7 +317,7 @@ static size_t scratch(const mrt_call *call) {
 
 /* Tiles [from, to) of all, a chunk at a time. */
 static void run_tiles(const dw_conv *c, int64_t in_group, int64_t from,
-                      int64_t to, const dw_work *w) {
+                      int64_t to, dw_work *w) {
   while (from < to) {
     int64_t group = from / in_group, begin = group * in_group;
     int64_t end = least(least(to, begin + in_group), from + TILES);
