@@ -269,9 +269,13 @@ local function balanced(all, whole, q)
     list[#list + 1], list[0] = whole, { work = 0, params = 0 }
     return balance(list, q), list
   end
-  local one, several = among(single(all)), among(best_around(all, whole.work / q / NEAR))
-  if most_work(several, whole) < MUCH * most_work(one, whole) then one = several end
-  if one then return one end
+  local chosen, even = among(single(all)), whole.work / q
+  local much = MUCH * most_work(chosen, whole)
+  if much > even then -- else no cut is so much better
+    local several = among(best_around(all, even / NEAR))
+    if most_work(several, whole) < much then chosen = several end
+  end
+  if chosen then return chosen end
   local _, list = among(all)
   return refuse("%d parts of the layers wanted, one for each stage and chunk; there are places "
     .. "for %d, each with parameters", q, most_parts(list))
