@@ -45,7 +45,7 @@ typedef struct pool_tap {
   int64_t tap, window;
 } pool_tap;
 
-/* The first from `t` on that reads place i, where rows are apart. */
+/* The first from `tap` on that reads place i, where rows are apart. */
 static pool_tap seek_tap(const pool_side *s, int64_t i, int64_t tap) {
   for (; tap < s->kernel; tap++) {
     int64_t at = i + s->padding - tap * s->dilation;

@@ -49,13 +49,15 @@ local function all_with_ends(made, part, xs)
   return all, behind
 end
 
+-- Behind all that has been made so far, before all that will be.
+local function next_id() return core.id(op.full { shape = {}, value = 0, dtype = "f32" }) end
+
 -- Gradients of `xs` by `take`, which is of something in `part`, and of what the parts before
 -- hand on, each once; these go into the graph.
 local function with_ends(graph, part, xs, take)
-  local from = core.id(op.full { shape = {}, value = 0, dtype = "f32" })
+  local sweep = { part = part, from = next_id() }
   local dx, dys, at = take(all_with_ends(graph, part, xs)), {}, #xs
-  local sweep = { from = from, part = part,
-    to = core.id(op.full { shape = {}, value = 0, dtype = "f32" }) }
+  sweep.to = next_id()
   for i = 1, part - 1 do
     local own = {}
     for k in ipairs(graph.ends[i]) do
