@@ -43,6 +43,9 @@ mrt_status mrt_budget_plan(mrt_budget_search *c, size_t memory,
                            mrt_candidate candidate, mrt_result *o);
 /* The same for the plan's budget. */
 mrt_status mrt_budget_try(mrt_budget_search *c, mrt_candidate candidate);
+/* A planner for the candidate, of the graph that the search's plan has. */
+mrt_status mrt_budget_begin(const mrt_budget_search *c, mrt_candidate candidate,
+                            mrt_planner *own);
 /* Plan o->candidate to the end, once, and fill the rest of it. */
 mrt_status mrt_budget_plan_once(mrt_budget_search *c, size_t memory,
                                 mrt_result *o);

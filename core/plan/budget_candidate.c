@@ -67,13 +67,18 @@ static mrt_status finish(mrt_budget_search *c, mrt_planner *own,
   return least ? mrt_budget_note_runs(c, own->plan) : MRT_OK;
 }
 
+mrt_status mrt_budget_begin(const mrt_budget_search *c, mrt_candidate candidate,
+                            mrt_planner *own) {
+  candidate.rough = c->large;
+  candidate.frugal = c->planner->plan->candidate.frugal;
+  return mrt_planner_begin(c->planner, candidate, own);
+}
+
 /* Plan the candidate to the end. */
 mrt_status mrt_budget_plan_once(mrt_budget_search *c, size_t memory,
                                 mrt_result *o) {
   mrt_planner own;
-  mrt_candidate candidate = o->candidate;
-  candidate.rough = c->large;
-  MRT_TRY(mrt_planner_begin(c->planner, candidate, &own));
+  MRT_TRY(mrt_budget_begin(c, o->candidate, &own));
   own.plan->options.memory = memory, own.plan->options.quick = true;
   mrt_status s = finish(c, &own, o);
   if (!s) judge(c, &own, o);

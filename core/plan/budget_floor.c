@@ -21,7 +21,7 @@ static size_t floor_bytes(const mrt_budget_search *c) {
 /* Keep the plan of the candidate if it is the least. */
 static mrt_status plan(mrt_budget_search *c, mrt_candidate candidate) {
   mrt_planner own;
-  MRT_TRY(mrt_planner_begin(c->planner, candidate, &own));
+  MRT_TRY(mrt_budget_begin(c, candidate, &own));
   own.plan->options.memory = SIZE_MAX / 4, own.plan->options.quick = true;
   mrt_status s = mrt_planner_finish(&own);
   if (!s && !c->large && !c->planner->memo.segments_count) {
@@ -49,7 +49,6 @@ mrt_status mrt_budget_floor(mrt_budget_search *c) {
   int first = mrt_budget_may_swap(c) ? 0 : MRT_COUNT(ways) / 2;
   for (int i = first; i < MRT_COUNT(ways); i++) {
     mrt_candidate candidate = ways[i];
-    candidate.rough = c->large;
     candidate.in_tier = candidate.variables > 0 && mrt_budget_may_update(c);
     if (i > first && !mrt_budget_is_below(c, 0)) break;
     MRT_TRY(plan(c, candidate));

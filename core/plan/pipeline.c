@@ -62,6 +62,12 @@ bool mrt_stage_is_planned(int i) {
   return planned;
 }
 
+static bool is_off(const mrt_plan *plan, const pass_row *w) {
+  if (w->number == MRT_REWRITE_keep_matrices && plan->candidate.frugal)
+    return true;
+  return w->number >= 0 && plan->options.off >> w->number & 1;
+}
+
 mrt_status mrt_planner_run(mrt_planner *p, int count) {
   mrt_plan *plan = p->plan;
   mrt_rewrite r = { .graph = &plan->graph,
@@ -75,7 +81,7 @@ mrt_status mrt_planner_run(mrt_planner *p, int count) {
   mrt_arena_init(&plan->graph.temporary, plan->ctx->allocator);
   for (int i = 0; i < count; i++) {
     const pass_row *w = &rows[i];
-    r.off = w->number >= 0 && plan->options.off >> w->number & 1;
+    r.off = is_off(plan, w);
     if (w->pass) MRT_TRY(w->pass(p));
     if (w->rewrite && (!r.off || w->needed)) MRT_TRY(w->rewrite(&r));
     if (w->number >= 0)
@@ -241,12 +247,31 @@ void mrt_planner_take(mrt_planner *p, mrt_planner *other) {
   other->plan = NULL;
 }
 
+static bool keeps_matrices(const mrt_plan *plan) {
+  const int *after = plan->info.nodes_after;
+  return after[MRT_REWRITE_keep_matrices] >
+         after[MRT_REWRITE_keep_matrices - 1];
+}
+
+/* What is refused is tried again without what takes memory for the sake of
+ * time.  That is another graph: policies are asked again for it. */
+static mrt_status within_budget(mrt_planner *p) {
+  mrt_status s = mrt_plan_within_budget(p);
+  if (s != MRT_EBUDGET || !keeps_matrices(p->plan)) return s;
+  mrt_plan_discard(p->plan);
+  p->plan = NULL;
+  p->memo = (mrt_memo){ .precision = p->memo.precision,
+                        .compress = p->memo.compress };
+  MRT_TRY(mrt_planner_begin(p, (mrt_candidate){ .frugal = true }, p));
+  return mrt_plan_within_budget(p);
+}
+
 /* One evaluation is planned in place, once. */
 static mrt_status make(mrt_planner *p) {
   if (!p->source) return mrt_planner_finish(p);
   MRT_TRY(mrt_planner_begin(p, (mrt_candidate){ 0 }, p));
   if (p->plan->options.memory)
-    MRT_TRY(mrt_plan_within_budget(p));
+    MRT_TRY(within_budget(p));
   else if (mrt_plan_has_policy(p->plan))
     MRT_TRY(mrt_plan_best_order(p));
   else

@@ -81,6 +81,7 @@ typedef struct mrt_candidate {
   bool least;      /* in the least bytes the solver finds quickly */
   bool seeded;     /* the solver begins with memo.runs, in their order */
   bool in_tier;    /* the host updates what is swapped, where it lies */
+  bool frugal;     /* no pass takes memory for the sake of time alone */
 } mrt_candidate;
 #define MRT_ALL_LANES 1e9
 

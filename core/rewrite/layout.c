@@ -39,8 +39,9 @@ static mrt_status copy_of(laying *l, mrt_value *v, mrt_value **copy) {
 
 /* The contiguous copy of `v`; v->other remembers it. */
 static mrt_status contiguous(laying *l, mrt_value *v, mrt_value **copy) {
-  if (!v->other) MRT_TRY(copy_of(l, v, &v->other));
   *copy = v->other;
+  if (!*copy) MRT_TRY(copy_of(l, v, copy));
+  v->other = *copy;
   return MRT_OK;
 }
 

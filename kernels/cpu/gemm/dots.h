@@ -28,6 +28,7 @@ dot_tile(int rows, int vecs, int64_t k, strip a, const real *b,
     for (int j = 0; j < vecs; j++) sum[i][j] = (vec){ 0 };
   const pair *x = (const pair *)a.data;
   for (int64_t p = 0; p < k; p++, x += a.along, b += vecs * LANES) {
+    if (p % LINE == 0) prefetch_rows(rows, k, a, p);
     __m512bh y[VECS];
 #pragma GCC unroll 8
     for (int j = 0; j < vecs; j++)

@@ -32,15 +32,44 @@
 #include "gemm/few.h"
 #include "gemm/pack.h"
 
-/* Time in multiply-adds per step of k, as measured on Zen 4: tiles; 8 for each
- * value packed out of its order, 3 where it is copied; and what is worth 24
- * steps for each value that is put as a column's. */
+/* Does the tile of a mixed product read x's values as they are? */
+static bool lies_well(const mrt_gemm *g, const mrt_matrix *x) {
+  mrt_dtype wanted = takes_dots(g) ? MRT_bf16 : MRT_REAL;
+  bool rounds = g->compute != MRT_DTYPE_COUNT && g->compute != wanted;
+  return x->dtype == wanted && !(rounds && mrt_is_narrow(g->compute));
+}
+
+/* For each value of x that is packed as rows (of a) or as columns (of b), whose
+ * steps of k are `along` apart. */
+static double pack_time(const mrt_gemm *g, const mrt_matrix *x, bool rows,
+                        int64_t along, int64_t across) {
+  enum { PLACED = 3, SPREAD = 4, GATHERED = 8 };
+  if (!mrt_gemm_is_mixed(g))
+    return rows ? (along == 1 ? 0 : GATHERED) : across == 1 ? PLACED : GATHERED;
+  if (rows && along == 1) return lies_well(g, x) ? 0 : PLACED;
+  return across == 1 ? SPREAD : GATHERED;
+}
+
+/* For each value of c that is put as a column's, once or for each block of k. */
+static double put_time(const mrt_gemm *g) {
+  enum { TURNED = 20, PUT = 40 };
+  if (g->col == 1) return 0;
+  if (mrt_dtypes[g->dtype].bytes == sizeof(uint16_t)) return TURNED;
+  return PUT * (double)ceil_div(g->k, K_BLOCK);
+}
+
+/* Time in multiply-adds per step of k, as measured on Zen 4 and 5: tiles, of
+ * which the narrowest is slower, and what is packed and put out of its
+ * order. */
 static double time_of(const mrt_gemm *g) {
   double n = (double)round_up(g->n, LANES), part = (double)(g->m % ROWS);
   double m = (double)(g->m / ROWS * ROWS);
+  double k = (double)g->k / (takes_dots(g) ? 2 : 1);
   m += part > 1 && part <= HALF ? HALF : part > 1 ? ROWS : part;
-  double a = g->a.col == 1 ? 0 : 8 * m, b = (g->b.col == 1 ? 3 : 8) * n;
-  return m * n * (1 + (g->col == 1 ? 0 : 24) / (double)g->k) + a + b;
+  double a = m * pack_time(g, &g->a, true, g->a.col, g->a.row);
+  double b = n * pack_time(g, &g->b, false, g->b.row, g->b.col);
+  if (g->n % COLS && g->n % COLS <= LANES) n += LANES / 2;
+  return m * n * (1 + put_time(g) / k) + a + b;
 }
 
 /* So few columns leave most lanes empty, or a's rows lie well, b is much larger
@@ -48,7 +77,7 @@ static double time_of(const mrt_gemm *g) {
 static bool is_turned(const mrt_gemm *g) {
   if (mrt_gemm_is_few(g)) return false;
   if (g->n < LANES / 2 && g->n < g->m) return true;
-  if (mrt_gemm_is_mixed(g) || g->m >= g->n) return false;
+  if (g->m >= g->n) return false;
   mrt_gemm t = mrt_gemm_turned(g);
   return time_of(&t) < time_of(g);
 }

@@ -92,6 +92,24 @@ static inline bool mrt_gemm_sums_narrow(const mrt_gemm *g) {
   return g->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(g->accumulate);
 }
 
+static inline bool is_bf16(mrt_dtype d) {
+  return d == MRT_bf16 || d == MRT_f8_e4m3 || d == MRT_f8_e5m2;
+}
+/* Are all values of a and b, rounded to `compute`, those of bf16?  (Rounding
+ * bf16 to f16 gives no bits that bf16 lacks.) */
+static inline bool are_bf16(mrt_dtype a, mrt_dtype b, mrt_dtype compute) {
+  bool rounded = compute != MRT_DTYPE_COUNT && is_bf16(compute);
+  return rounded || (is_bf16(a) && is_bf16(b));
+}
+/* Is the product one of pairs: does this variant have their dot products? */
+static inline bool takes_dots(const mrt_gemm *g) {
+#if defined(__AVX512F__) && MRT_VECTOR_BYTES == 64
+  return g->dots && are_bf16(g->a.dtype, g->b.dtype, g->compute);
+#else
+  return false;
+#endif
+}
+
 /* So few multiply-adds are done at once (tiny.c). */
 enum { MRT_TINY = 256 };
 #define mrt_gemm_tiny MRT_CPU(gemm_tiny)

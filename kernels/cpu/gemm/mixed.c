@@ -23,6 +23,7 @@
 #ifndef MRT_F64
 #include "gemm/dots.h"
 #include "gemm/read.h"
+#include "gemm/turn.h"
 
 enum { M_SUMS = 2 * M_BLOCK };
 
@@ -143,6 +144,11 @@ static void round_tile(const mrt_gemm *g, const tile_place *at, int64_t i,
   if (g->col == 1) {
     mrt_round_rows(g->dtype, at->c, at->row, mrt_gemm_to(g, i, j), g->row,
                    at->m, at->n);
+    return;
+  }
+  if (g->row == 1 && mrt_dtypes[g->dtype].bytes == sizeof(uint16_t)) {
+    turn_tile(g->dtype, at->c, at->row, at->m, at->n, mrt_gemm_to(g, i, j),
+              g->col);
     return;
   }
   for (int q = 0; q < at->n; q++)

@@ -31,6 +31,25 @@ typedef struct tile_place {
   int64_t bias_row, bias_col;
 } tile_place;
 
+/* One for each column, or for each row of a product that was turned. */
+static inline __attribute__((always_inline)) void
+add_bias(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
+  if (at->bias_row == 0)
+#pragma GCC unroll 8
+    for (int j = 0; j < vecs; j++) {
+      vec bias = vec_load(at->bias + j * LANES);
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; i++) sum[i][j] += bias;
+    }
+  else
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++) {
+      vec bias = vec_all(at->bias[i * at->bias_row]);
+#pragma GCC unroll 8
+      for (int j = 0; j < vecs; j++) sum[i][j] += bias;
+    }
+}
+
 /* A tile all of which is inside c, whose rows are contiguous. */
 static inline __attribute__((always_inline)) void
 put_whole(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
@@ -42,13 +61,7 @@ put_whole(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
 #pragma GCC unroll 8
       for (int j = 0; j < vecs; j++)
         sum[i][j] = vec_load(c + i * row + j * LANES) + sum[i][j];
-  if (at->bias)
-#pragma GCC unroll 8
-    for (int j = 0; j < vecs; j++) {
-      vec bias = vec_load(at->bias + j * LANES);
-#pragma GCC unroll 8
-      for (int i = 0; i < rows; i++) sum[i][j] += bias;
-    }
+  if (at->bias) add_bias(rows, vecs, sum, at);
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 8
@@ -77,11 +90,42 @@ put_column(int m, const real *sums, real *c, bool add, const real *bias) {
   }
 }
 
+/* Column j of rows [i, ROWS) of a tile is at `sums`. */
+static inline __attribute__((always_inline)) void
+put_at(int m, const real *sums, int i, int j, const tile_place *at) {
+  put_column(m, sums, at->c + i + j * at->col, at->add,
+             at->bias ? at->bias + i : NULL);
+}
+
+/* So many columns' rows fill a vector. */
+enum { BESIDE = (int)LANES / (int)ROWS };
+
+/* Whole rows of BESIDE vectors of columns are turned at once. */
+static inline __attribute__((always_inline)) void
+put_beside(const real *tile, int j, const tile_place *at) {
+  vec v[LANES];
+#pragma GCC unroll 16
+  for (int r = 0; r < LANES; r++)
+    v[r] = vec_load(tile + r % ROWS * COLS + j + r / ROWS * LANES);
+  transpose(v);
+#pragma GCC unroll 16
+  for (int q = 0; q < LANES; q++) {
+    real lane[LANES];
+    vec_store(lane, v[q]);
+    for (int b = 0; b < BESIDE; b++)
+      put_at(ROWS, lane + b * ROWS, 0, j + b * LANES + q, at);
+  }
+}
+
 /* The part of a tile inside c, whose columns are contiguous. */
 static void put_columns(const real *tile, const tile_place *at) {
   enum { WHOLE = (int)ROWS < (int)LANES ? (int)ROWS : (int)LANES };
+  int done = 0;
+  if (BESIDE > 1 && at->m == ROWS)
+    for (; done + BESIDE * LANES <= at->n; done += BESIDE * LANES)
+      put_beside(tile, done, at);
   for (int i = 0; i < at->m; i += LANES)
-    for (int j = 0; j < at->n; j += LANES) {
+    for (int j = done; j < at->n; j += LANES) {
       int m = at->m - i < LANES ? at->m - i : LANES;
       int n = at->n - j < LANES ? at->n - j : LANES;
       vec v[LANES];
@@ -89,13 +133,12 @@ static void put_columns(const real *tile, const tile_place *at) {
         v[r] = vec_load(tile + (r < m ? i + r : i) * COLS + j);
       transpose(v);
       for (int q = 0; q < n; q++) {
-        real lane[LANES], *c = at->c + i + (j + q) * at->col;
+        real lane[LANES];
         vec_store(lane, v[q]);
-        const real *bias = at->bias ? at->bias + i : NULL;
         if (m == WHOLE)
-          put_column(WHOLE, lane, c, at->add, bias);
+          put_at(WHOLE, lane, i, j + q, at);
         else
-          put_column(m, lane, c, at->add, bias);
+          put_at(m, lane, i, j + q, at);
       }
     }
 }
@@ -118,7 +161,7 @@ put_other(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
 static inline __attribute__((always_inline)) void
 put(int rows, int vecs, vec sum[ROWS][VECS], const tile_place *at) {
   if (at->m < rows || at->n < vecs * LANES || at->col != 1 ||
-      (at->bias && at->bias_row))
+      (at->bias && at->bias_row && at->bias_col))
     put_other(rows, vecs, sum, at);
   else
     put_whole(rows, vecs, sum, at);

@@ -32,6 +32,8 @@ local MOST_EFFORT = 1000
 ---@field add_products? boolean  products, and rows of tables, are added to sums where these lie
 ---@field update_products? boolean  updates of large weights compute the products that are
 ---  their gradients, some rows at a time: no such gradient is stored
+---@field keep_matrices? boolean  weights that many products of few rows read in bf16 or
+---  f16 are rounded, and turned, once
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
