@@ -25,30 +25,39 @@ extern const mrt_kernel *const MRT_CPU(table)[];
 
 /* ---- before the first block ---------------------------------------------- */
 
-static walk path_of(const mrt_operand *x) {
-  walk w = { .rank = x->type.rank };
-  for (int i = 0; i < w.rank; i++) {
-    w.dims[i] = x->type.dims[i];
-    for (int k = 0; k < WALK_OPERANDS; k++) w.step[k][i] = x->strides[i];
+/* Filled where it stays, and no further than it is read: small operators take
+ * less time than to clear a walk. */
+static void find_path(const mrt_operand *x, walk *w) {
+  w->rank = x->type.rank;
+  for (int i = 0; i < w->rank; i++) {
+    w->dims[i] = x->type.dims[i];
+    for (int k = 0; k < WALK_OPERANDS; k++) w->step[k][i] = x->strides[i];
   }
-  walk_join(&w);
-  return w;
+  walk_join(w);
+}
+
+/* As a path would say, in less time than it takes to write one down. */
+static bool is_contiguous(const mrt_operand *x) {
+  int64_t next = 1;
+  for (int i = x->type.rank - 1; i >= 0; i--) {
+    int64_t n = x->type.dims[i];
+    if (n != 1 && x->strides[i] != next) return false;
+    next *= n;
+  }
+  return true;
 }
 
 static void place_inputs(fused_program *p) {
   for (int i = 0; i < p->call->nin; i++) {
     const mrt_operand *x = &p->call->in[i];
-    walk w = path_of(x);
     fused_place *at = &p->at[i];
     at->size = mrt_size(x);
-    at->memory = NULL;
-    if (w.rank == 1 && (w.step[0][0] == 1 || w.count == 1)) {
-      at->memory = x->data;
-      continue;
-    }
+    at->memory = is_contiguous(x) ? x->data : NULL;
+    if (at->memory) continue;
+    walk *w = &p->path[i];
+    find_path(x, w);
     at->slot = p->slots++;
-    p->path[i] = w;
-    p->period[i] = w.step[0][0] ? w.count : w.count / w.dims[0];
+    p->period[i] = w->step[0][0] ? w->count : w->count / w->dims[0];
   }
 }
 

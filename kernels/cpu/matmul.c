@@ -82,26 +82,31 @@ static const mrt_matmul_options *options_of(const mrt_call *c) {
   return c->options;
 }
 
+/* One of the products of a batch, the first. */
+static inline mrt_gemm matmul_of(const mrt_call *c) {
+  const mrt_operand *a = &c->in[0], *b = &c->in[1], *y = &c->out[0];
+  int ra = a->type.rank, rb = b->type.rank;
+  int64_t n = b->type.dims[rb - 1];
+  return (mrt_gemm){
+    .m = a->type.dims[ra - 2],
+    .n = n,
+    .k = a->type.dims[ra - 1],
+    .a = matrix_of(a, ra - 2, ra - 1),
+    .b = matrix_of(b, rb - 2, rb - 1),
+    .compute = options_of(c)->compute,
+    .accumulate = options_of(c)->accumulate,
+    .dots = c->dots,
+    .c = y->data,
+    .dtype = y->type.dtype,
+    .row = n,
+    .col = 1,
+  };
+}
+
 static batch matmul_batch(const mrt_call *c) {
   const mrt_operand *a = &c->in[0], *b = &c->in[1], *y = &c->out[0];
-  int ra = a->type.rank, rb = b->type.rank, r = y->type.rank;
-  int64_t m = a->type.dims[ra - 2], k = a->type.dims[ra - 1];
-  int64_t n = b->type.dims[rb - 1];
-  batch t = { .count = 1,
-              .g = {
-                  .m = m,
-                  .n = n,
-                  .k = k,
-                  .a = matrix_of(a, ra - 2, ra - 1),
-                  .b = matrix_of(b, rb - 2, rb - 1),
-                  .compute = options_of(c)->compute,
-                  .accumulate = options_of(c)->accumulate,
-                  .dots = c->dots,
-                  .c = y->data,
-                  .dtype = y->type.dtype,
-                  .row = n,
-                  .col = 1,
-              } };
+  int r = y->type.rank;
+  batch t = { .count = 1, .g = matmul_of(c) };
   for (int i = 0; i < r - 2; i++)
     add_dim(&t, y->type.dims[i], stride_along(a, i, r), stride_along(b, i, r));
   if (t.count) fold_rows(&t);
@@ -121,33 +126,39 @@ static void make_bias(const mrt_call *c, const batch *t) {
   if (t->rounds) mrt_round_reals(c->out[0].type.dtype, c->scratch, n);
 }
 
-/* x's leading dimensions are batches of one row, all with the same w. */
-static batch linear_batch(const mrt_call *c, bool rounds) {
+/* The first row; its bias, if it is made in the scratch, takes `bias` bytes. */
+static inline mrt_gemm linear_of(const mrt_call *c, size_t bias) {
   const mrt_operand *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
   int last = x->type.rank - 1;
   int64_t n = w->type.dims[0];
+  return (mrt_gemm){
+    .m = 1,
+    .n = n,
+    .k = x->type.dims[last],
+    .a = { x->data, 0, x->strides[last], x->type.dtype },
+    .b = matrix_of(w, 1, 0),
+    .compute = options_of(c)->compute,
+    .accumulate = options_of(c)->accumulate,
+    .dots = c->dots,
+    .c = y->data,
+    .dtype = y->type.dtype,
+    .row = n,
+    .col = 1,
+    .bias = c->nin < 3 ? NULL
+            : bias     ? c->scratch
+                       : c->in[2].data,
+    .bias_col = 1,
+  };
+}
+
+/* x's leading dimensions are batches of one row, all with the same w. */
+static batch linear_batch(const mrt_call *c, bool rounds) {
+  const mrt_operand *x = &c->in[0];
+  int last = x->type.rank - 1;
   size_t bias = bias_bytes(c, rounds);
-  batch t = { .count = 1,
-              .bias = bias,
-              .rounds = rounds,
-              .g = {
-                  .m = 1,
-                  .n = n,
-                  .k = x->type.dims[last],
-                  .a = { x->data, 0, x->strides[last], x->type.dtype },
-                  .b = matrix_of(w, 1, 0),
-                  .compute = options_of(c)->compute,
-                  .accumulate = options_of(c)->accumulate,
-                  .dots = c->dots,
-                  .c = y->data,
-                  .dtype = y->type.dtype,
-                  .row = n,
-                  .col = 1,
-                  .bias = c->nin < 3 ? NULL
-                          : bias     ? c->scratch
-                                     : c->in[2].data,
-                  .bias_col = 1,
-              } };
+  batch t = {
+    .count = 1, .bias = bias, .rounds = rounds, .g = linear_of(c, bias)
+  };
   for (int i = 0; i < last; i++) add_dim(&t, x->type.dims[i], x->strides[i], 0);
   if (t.count) fold_rows(&t);
   t.joined = joined(&t);
@@ -240,6 +251,28 @@ static void run_part(const mrt_call *c, const void *shared, int part,
   }
 }
 
+/* A product of matrices, done if it is tiny: to say what a batch is takes
+ * longer. */
+static bool run_tiny(const mrt_gemm *g) {
+  if (!mrt_gemm_is_tiny(g)) return false;
+  mrt_gemm_tiny(g);
+  return true;
+}
+
+static bool matmul_tiny(const mrt_call *c) {
+  if (c->in[0].type.rank != 2 || c->in[1].type.rank != 2) return false;
+  mrt_gemm g = matmul_of(c);
+  return run_tiny(&g);
+}
+
+static bool linear_tiny(const mrt_call *c) {
+  const mrt_operand *x = &c->in[0];
+  if (x->type.rank != 2 || bias_bytes(c, false)) return false;
+  mrt_gemm g = linear_of(c, 0);
+  g.m = x->type.dims[0], g.a.row = x->strides[0];
+  return run_tiny(&g);
+}
+
 static void run_batch(const mrt_call *c, const batch *t) {
   if (t->count == 1 && mrt_gemm_is_tiny(&t->g)) {
     mrt_gemm_tiny(&t->g);
@@ -288,10 +321,12 @@ static void run(const mrt_call *c, const batch *t) {
 }
 
 static void matmul(const mrt_call *c) {
+  if (matmul_tiny(c)) return;
   batch t = matmul_batch(c);
   run(c, &t);
 }
 static void linear(const mrt_call *c) {
+  if (linear_tiny(c)) return;
   batch t = linear_batch(c, false);
   make_bias(c, &t);
   run(c, &t);

@@ -290,6 +290,28 @@ static void place(const mrt_call *c, const mrt_operand *x, bool zeros,
   run_move(c, m);
 }
 
+/* Few bytes that are contiguous on both sides go in runs as they lie: to say what
+ * a walk over them is takes longer. */
+static bool place_few(const mrt_call *c, const mrt_operand *x, int64_t dim,
+                      int64_t at) {
+  enum { FEW_BYTES = 1024 };
+  const mrt_operand *y = &c->out[0];
+  int64_t nx = 1, ny = 1, run = 0, row = 0, size = (int64_t)mrt_size(y);
+  for (int i = x->type.rank - 1; i >= 0; i--) {
+    int64_t dx = x->type.dims[i], dy = y->type.dims[i];
+    if (x->strides[i] != nx || y->strides[i] != ny) return false;
+    if (i == dim) run = nx * dx * size, row = ny * dy * size, at *= ny * size;
+    nx *= dx, ny *= dy;
+  }
+  int64_t bytes = nx * size;
+  if (bytes > FEW_BYTES) return false;
+  const char *from = x->data;
+  char *to = (char *)y->data + at;
+  for (const char *end = from + bytes; from < end; from += run, to += row)
+    memcpy(to, from, (size_t)run);
+  return true;
+}
+
 static void copy(const mrt_call *c) { place(c, &c->in[0], false, -1, 0, 0); }
 
 static void cat(const mrt_call *c) {
@@ -297,7 +319,8 @@ static void cat(const mrt_call *c) {
   int64_t at = 0;
   for (int i = 0; i < c->nin; i++) {
     int64_t n = c->in[i].type.dims[o->dim];
-    place(c, &c->in[i], false, o->dim, at, n);
+    if (!place_few(c, &c->in[i], o->dim, at))
+      place(c, &c->in[i], false, o->dim, at, n);
     at += n;
   }
 }

@@ -74,7 +74,8 @@ static groups groups_of(const mrt_type *x, const mrt_ints *dims) {
 
 static reduce_passes passes_of(const mrt_type *x, const mrt_ints *dims) {
   groups g = groups_of(x, dims);
-  reduce_passes s = { 0 };
+  reduce_passes s;
+  s.count = 0;
   for (;;) {
     int largest = -1;
     for (int i = 0; i < g.count; i++)

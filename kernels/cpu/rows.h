@@ -75,6 +75,11 @@ static inline real row_offsets(const real *x, real center, int64_t n) {
 
 /* Sum of (x - center)^2. */
 static inline real row_squares(const real *x, real center, int64_t n) {
+  if (n < LANES) {
+    real sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (x[i] - center) * (x[i] - center);
+    return sum;
+  }
   vec s[CHAINS] = { { 0 } };
   int64_t i = 0;
   for (; i + CHAINS * LANES <= n; i += CHAINS * LANES)
@@ -86,7 +91,7 @@ static inline real row_squares(const real *x, real center, int64_t n) {
     vec d = vec_load(x + i) - center;
     s[0] += d * d;
   }
-  real sum = n < LANES ? 0 : vec_sum(chains_sum(s));
+  real sum = vec_sum(chains_sum(s));
   for (; i < n; i++) sum += (x[i] - center) * (x[i] - center);
   return sum;
 }

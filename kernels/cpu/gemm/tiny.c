@@ -1,7 +1,8 @@
 /* tiny.c -- products so small that to pack and to share them out takes longer
  *
- * Element by element, where the operands lie: multiply-adds in the order of k,
- * which is one block, so the bits are those of gemm.h.
+ * Element by element, or a few columns at once, where the operands lie:
+ * multiply-adds in the order of k, which is one block, so the bits are those of
+ * gemm.h.
  *
  * SPDX-License-Identifier: MIT */
 
@@ -17,17 +18,40 @@
 
 #include "gemm/gemm.h"
 
+/* So many columns at once. */
+enum { SOME = 4 };
+typedef real some __attribute__((vector_size(SOME * sizeof(real))));
+typedef some any_some __attribute__((aligned(sizeof(real)), may_alias));
+
+static inline real one(const mrt_gemm *g, const real *x, const real *y) {
+  real sum = 0;
+  IN_ORDER
+  for (int64_t p = 0; p < g->k; p++) sum += x[p * g->a.col] * y[p * g->b.row];
+  return sum;
+}
+
+/* SOME columns side by side of both b and c. */
+static inline some beside(const mrt_gemm *g, const real *x, const real *y) {
+  some sum = { 0 };
+  IN_ORDER
+  for (int64_t p = 0; p < g->k; p++)
+    sum += x[p * g->a.col] * *(const any_some *)(y + p * g->b.row);
+  return sum;
+}
+
 void mrt_gemm_tiny(const mrt_gemm *g) {
   const real *a = g->a.data, *b = g->b.data;
-  real *c = g->c;
-  for (int64_t i = 0; i < g->m; i++)
-    for (int64_t j = 0; j < g->n; j++) {
-      const real *x = a + i * g->a.row, *y = b + j * g->b.col;
-      real sum = 0;
-      IN_ORDER
-      for (int64_t p = 0; p < g->k; p++)
-        sum += x[p * g->a.col] * y[p * g->b.row];
+  bool together = g->b.col == 1 && g->col == 1 && !g->bias;
+  int64_t whole = together ? g->n / SOME * SOME : 0;
+  for (int64_t i = 0; i < g->m; i++) {
+    const real *x = a + i * g->a.row;
+    real *c = (real *)g->c + i * g->row;
+    for (int64_t j = 0; j < whole; j += SOME)
+      *(any_some *)(c + j) = beside(g, x, b + j);
+    for (int64_t j = whole; j < g->n; j++) {
+      real sum = one(g, x, b + j * g->b.col);
       if (g->bias) sum += g->bias[i * g->bias_row + j * g->bias_col];
-      c[i * g->row + j * g->col] = sum;
+      c[j * g->col] = sum;
     }
+  }
 }
