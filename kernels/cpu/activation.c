@@ -17,8 +17,29 @@ static inline real gelu_erf_slope(real x) {
   return p + x * (BELL * m_exp(REAL(-0.5) * x * x));
 }
 
+/* Past this below 0 silu is 0 to 35 digits (of doubles to 300), past this above
+ * it is x: there e^-x is that of this, so that it needs no care for overflow. */
+#ifdef MRT_F64
+#define SILU_PAST 700
+#else
+#define SILU_PAST 87
+#endif
+
+static inline real silu_above(real x) {
+  return x < -SILU_PAST ? -SILU_PAST : x;
+}
+static inline real silu_within(real x) {
+  x = silu_above(x);
+  return x > SILU_PAST ? SILU_PAST : x;
+}
+
+static inline real silu(real x) {
+  return silu_above(x) / (1 + m_exp_inside(-silu_within(x)));
+}
+
 static inline real silu_slope(real x) {
-  real s = 1 / (1 + m_exp(-x));
+  x = silu_within(x);
+  real s = 1 / (1 + m_exp_inside(-x));
   return s * (1 + x * (1 - s));
 }
 
@@ -45,7 +66,7 @@ MRT_KERNEL(gelu_grad, .block = gelu_grad_block);
 
 MRT_REAL1(softplus, (x > 0 ? x : 0) + log_one_and(m_exp(-m_abs(x))));
 
-MRT_REAL1(silu, x / (1 + m_exp(-x)));
+MRT_REAL1(silu, silu(x));
 MRT_REAL2(silu_grad, silu_slope(x) * y);
 
 MRT_REAL1(logsigmoid, (x < 0 ? x : 0) - log_one_and(m_exp(-m_abs(x))));

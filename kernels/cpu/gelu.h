@@ -12,16 +12,34 @@
 #define MRT_GELU_RATE  REAL(1.59576912160573071176) /* 2 sqrt(2 / pi) */
 #define MRT_GELU_CUBIC REAL(0.044715)
 
-static inline real gelu_tanh(real x) {
-  return x / (1 + m_exp(-MRT_GELU_RATE * x * (1 + MRT_GELU_CUBIC * (x * x))));
+/* Past this GELU is 0 or x, and its slope 0 or 1, to 35 digits (of doubles to
+ * 250): there they are those of this, so that e^-2u needs no care for overflow. */
+#ifdef MRT_F64
+#define MRT_GELU_PAST 20
+#else
+#define MRT_GELU_PAST REAL(9.9)
+#endif
+
+static inline real gelu_above(real x) {
+  return x < -MRT_GELU_PAST ? -MRT_GELU_PAST : x;
+}
+static inline real gelu_within(real x) {
+  x = gelu_above(x);
+  return x > MRT_GELU_PAST ? MRT_GELU_PAST : x;
 }
 
-/* Past 30 the slope is 0 or 1, and x^2 might overflow. */
+static inline real gelu_exp(real x, real xx) {
+  return m_exp_inside(-MRT_GELU_RATE * x * (1 + MRT_GELU_CUBIC * xx));
+}
+
+static inline real gelu_tanh(real x) {
+  real near = gelu_within(x);
+  return gelu_above(x) / (1 + gelu_exp(near, near * near));
+}
+
 static inline real gelu_tanh_slope(real x) {
-  x = x > 30 ? 30 : x;
-  x = x < -30 ? -30 : x;
-  real xx = x * x;
-  real s = 1 / (1 + m_exp(-MRT_GELU_RATE * x * (1 + MRT_GELU_CUBIC * xx)));
+  x = gelu_within(x);
+  real xx = x * x, s = 1 / (1 + gelu_exp(x, xx));
   return s + s * (1 - s) * x * (MRT_GELU_RATE * (1 + 3 * MRT_GELU_CUBIC * xx));
 }
 

@@ -114,19 +114,7 @@ static inline real row_dot(const real *x, const real *y, int64_t n) {
 static inline real exp_down(real x) { return m_exp(x); }
 #else
 static inline real exp_down(real x) {
-  const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-  real y = x < -87 ? -87 : x;
-  float t = fma_(y, 0x1.715476p0f, magic), n = t - magic;
-  float r = fma_(n, -0x1.63p-1f, y), p = 1.9875691500e-4f;
-  r = fma_(n, 0x1.bd0106p-13f, r);
-  p = fma_(p, r, 1.3981999507e-3f);
-  p = fma_(p, r, 8.3334519073e-3f);
-  p = fma_(p, r, 4.1665795894e-2f);
-  p = fma_(p, r, 1.6666665459e-1f);
-  p = fma_(p, r, 5.0000001201e-1f);
-  p = fma_(p, r * r, r) + 1;
-  /* The low bits of t are n, those of magic are 0: this is p 2^n. */
-  y = p * bits_float((float_bits(t) << 23) + 0x3f800000);
+  real y = m_exp_inside(x < -87 ? -87 : x);
   return x < -87 ? 0 : y;
 }
 #endif
