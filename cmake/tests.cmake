@@ -60,31 +60,38 @@ if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   add_test(NAME workers_threads COMMAND workers_threads)
   set_tests_properties(workers_threads PROPERTIES LABELS host)
 endif()
-# Products in scratch that is allocated to the byte, under the address sanitizer.
+# Products in scratch that is allocated to the byte, under the address sanitizer;
+# those of AVX-512 once more with a model of tile registers.
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   file(GLOB products CONFIGURE_DEPENDS kernels/cpu/gemm/*.c)
-  foreach(isa IN LISTS MRT_ISAS)
+  function(test_products name isa)
     # The spec itself for any processor: it asks whether it may go on.
-    add_library(products_of_${isa} OBJECT ${products} kernels/cpu/floats.c)
-    target_compile_options(products_of_${isa} PRIVATE ${${isa}_flags})
-    add_executable(products_${isa} spec/kernels/cpu/products.c
-      $<TARGET_OBJECTS:products_of_${isa}>)
-    target_compile_definitions(products_${isa} PRIVATE SPEC_ISA_${isa})
-    foreach(target products_${isa} products_of_${isa})
+    add_library(products_of_${name} OBJECT ${products} kernels/cpu/floats.c)
+    target_compile_options(products_of_${name} PRIVATE ${${isa}_flags})
+    add_executable(products_${name} spec/kernels/cpu/products.c
+      $<TARGET_OBJECTS:products_of_${name}>)
+    target_compile_definitions(products_${name} PRIVATE SPEC_ISA_${isa})
+    foreach(target products_${name} products_of_${name})
       target_compile_definitions(${target} PRIVATE MRT_VARIANT=${isa}_f32
-        MRT_ISA=${isa})
+        MRT_ISA=${isa} ${ARGN})
       target_compile_options(${target} PRIVATE -fopenmp-simd -fsanitize=address
         -g -O1)
       target_include_directories(${target} PRIVATE core kernels/cpu)
     endforeach()
-    target_compile_definitions(products_${isa} PRIVATE MRT_VECTOR_BYTES=16)
-    target_link_options(products_${isa} PRIVATE -fsanitize=address)
-    target_link_libraries(products_${isa} PRIVATE mrt_core)
-    set_target_properties(products_${isa} PROPERTIES
+    target_compile_definitions(products_${name} PRIVATE MRT_VECTOR_BYTES=16)
+    target_link_options(products_${name} PRIVATE -fsanitize=address)
+    target_link_libraries(products_${name} PRIVATE mrt_core)
+    set_target_properties(products_${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
-    add_test(NAME products_${isa} COMMAND products_${isa})
-    set_tests_properties(products_${isa} PROPERTIES LABELS host)
+    add_test(NAME products_${name} COMMAND products_${name})
+    set_tests_properties(products_${name} PROPERTIES LABELS host)
+  endfunction()
+  foreach(isa IN LISTS MRT_ISAS)
+    test_products(${isa} ${isa})
   endforeach()
+  if(avx512 IN_LIST MRT_ISAS)
+    test_products(tiles avx512 MRT_AMX_MODEL)
+  endif()
 endif()
 include(cmake/toy.cmake)
 include(cmake/jit.cmake)

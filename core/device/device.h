@@ -41,13 +41,14 @@ typedef struct mrt_device {
   /* Its kernels only queue work, done in the order of the calls.  NULL: what
    * is called is done when the call returns. */
   const mrt_queue *queue;
-  const char *isa;       /* "avx512", "avx512+bf16", "sm_90"; NULL: "" */
+  const char *isa;       /* "avx512", "avx512+amx", "sm_90"; NULL: "" */
   const char *libraries; /* "cuBLASLt"; NULL: "" */
   size_t align; /* every offset and size is a multiple of this; 0: 64 */
   int threads;  /* for the call; 0: 1 */
   struct mrt_workers *workers; /* for the call; NULL: its threads are one */
   int count;                   /* devices of its kind that are here; 0: 1 */
   bool dots;                   /* the processor has dot products of bf16 */
+  bool tiles;                  /* it has tile registers for products of it */
   bool winograd; /* convolutions may be Winograd's (op/winograd.h) */
   /* As `alloc`, of what will lie there for long: an arena.  `free` ends it.
    * NULL: `alloc` does. */

@@ -74,6 +74,7 @@ typedef struct mrt_call {
   int threads;                 /* into how many parts it divides its work */
   struct mrt_workers *workers; /* who do them beside the caller; NULL: nobody */
   bool dots;                   /* dot products of bf16 may be used */
+  bool tiles;                  /* as may tile registers, for products of it */
   bool winograd;               /* as may Winograd's convolutions */
   int node;                    /* for `fault` */
   const char *file;            /* where it was written */

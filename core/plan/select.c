@@ -56,6 +56,7 @@ mrt_status mrt_step_make(mrt_plan *plan, int i) {
                         .threads = by->threads,
                         .workers = by->workers,
                         .dots = by->dots,
+                        .tiles = by->tiles,
                         .winograd = by->winograd,
                         .node = i,
                         .file = n->origin.file,

@@ -160,7 +160,8 @@ bool mrt_few_run(mrt_few_step *s, const mrt_op *op, const void *options,
   mrt_call *c = &s->call;
   c->options = options, c->in = s->in, c->out = s->out;
   c->threads = device->threads, c->workers = device->workers;
-  c->dots = device->dots, c->winograd = device->winograd;
+  c->dots = device->dots, c->tiles = device->tiles;
+  c->winograd = device->winograd;
   c->file = s->x->origin.file, c->line = s->x->origin.line;
   bool done = run_with(s, kernel, kernel->scratch ? kernel->scratch(c) : 0);
   if (done) s->d->ctx->steps++, s->d->left--, resolve(s, wanted);

@@ -42,6 +42,7 @@ static row_groups groups_of(const mrt_call *c, bool dw) {
                     .compute = MRT_DTYPE_COUNT,
                     .accumulate = MRT_DTYPE_COUNT,
                     .dots = c->dots,
+                    .tiles = c->tiles,
                     .c = y->data,
                     .dtype = y->type.dtype,
                     .row = N,

@@ -65,12 +65,14 @@ static inline void read_values(const reader *r, void *to, int64_t i, int64_t p,
   }
 }
 
-/* Units [0, k) of row i from step p on, `left` steps of which there are. */
+/* Units [0, k) of row i from step p on, `left` steps of which there are; pairs
+ * after them are 0. */
 static inline void read_row(const reader *r, void *to, int64_t i, int64_t p,
                             int64_t k, int64_t left) {
   int64_t steps = least(r->pairs ? 2 * k : k, left);
   read_values(r, to, i, p, r->along, steps);
-  if (r->pairs && steps < 2 * k) ((uint16_t *)to)[steps] = 0;
+  if (r->pairs && steps < 2 * k)
+    memset((uint16_t *)to + steps, 0, (size_t)(2 * k - steps) * 2);
 }
 
 /* Pairs of a and b. */

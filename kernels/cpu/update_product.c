@@ -49,6 +49,7 @@ static size_t lay_out(const mrt_call *c, const mrt_product_gradient *o,
                                 .compute = o->compute,
                                 .accumulate = MRT_DTYPE_COUNT,
                                 .dots = c->dots,
+                                .tiles = c->tiles,
                                 .dtype = MRT_REAL,
                                 .row = n,
                                 .col = 1 } };

@@ -55,8 +55,10 @@ dots_by_width(int rows, int vecs, int64_t k, strip a, const real *b,
     dot_tile(rows, 1, k, a, b, at);
 }
 
-static WITH_DOTS void run_dots(int vecs, int64_t k, const strip *a,
-                               const real *b, const tile_place *at) {
+static __attribute__((unused)) WITH_DOTS void run_dots(int vecs, int64_t k,
+                                                       const strip *a,
+                                                       const real *b,
+                                                       const tile_place *at) {
   if (at->m > HALF)
     dots_by_width(ROWS, vecs, k, *a, b, at);
   else if (at->m > 1)

@@ -32,9 +32,13 @@
 #include "gemm/few.h"
 #include "gemm/pack.h"
 
+static bool takes_pairs(const mrt_gemm *g) {
+  return takes_dots(g) || takes_tiles(g);
+}
+
 /* Does the tile of a mixed product read x's values as they are? */
 static bool lies_well(const mrt_gemm *g, const mrt_matrix *x) {
-  mrt_dtype wanted = takes_dots(g) ? MRT_bf16 : MRT_REAL;
+  mrt_dtype wanted = takes_pairs(g) ? MRT_bf16 : MRT_REAL;
   bool rounds = g->compute != MRT_DTYPE_COUNT && g->compute != wanted;
   return x->dtype == wanted && !(rounds && mrt_is_narrow(g->compute));
 }
@@ -64,7 +68,7 @@ static double put_time(const mrt_gemm *g) {
 static double time_of(const mrt_gemm *g) {
   double n = (double)round_up(g->n, LANES), part = (double)(g->m % ROWS);
   double m = (double)(g->m / ROWS * ROWS);
-  double k = (double)g->k / (takes_dots(g) ? 2 : 1);
+  double k = (double)g->k / (takes_pairs(g) ? 2 : 1);
   m += part > 1 && part <= HALF ? HALF : part > 1 ? ROWS : part;
   double a = m * pack_time(g, &g->a, true, g->a.col, g->a.row);
   double b = n * pack_time(g, &g->b, false, g->b.row, g->b.col);

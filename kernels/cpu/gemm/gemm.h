@@ -9,6 +9,8 @@
  * they are packed; sums are f32, and c is rounded once.  Where all values used
  * are bf16 and the processor has dot products of them, two steps of k are one:
  * first the second product is added, then the first, subnormals count as zero.
+ * With tile registers (amx.c) the first and the second products of 16 such pairs
+ * are summed by themselves, and added.
  *
  * Where `accumulate` is narrow there are no blocks: each sum is rounded to it
  * after each step of k (narrow.c).
@@ -40,6 +42,7 @@ typedef struct mrt_gemm {
   mrt_dtype compute;    /* or MRT_DTYPE_COUNT: a and b as they are */
   mrt_dtype accumulate; /* narrow: sums are rounded to it after each term */
   bool dots;            /* the processor has dot products of bf16 */
+  bool tiles;           /* it has tile registers for them (amx.c) */
   void *c;
   int64_t row, col; /* strides of c */
   mrt_dtype dtype;  /* of c */
@@ -109,6 +112,21 @@ static inline bool takes_dots(const mrt_gemm *g) {
   return false;
 #endif
 }
+/* The same in tile registers, all of them, of however few rows: else bits would
+ * depend on how a product is cut. */
+#if defined(__AVX512F__) && MRT_VECTOR_BYTES == 64 && !defined(MRT_F64)
+#define MRT_HAS_TILES        1
+#define mrt_gemm_tiles       MRT_CPU(gemm_tiles)
+#define mrt_gemm_tiles_bytes MRT_CPU(gemm_tiles_bytes)
+/* As mrt_gemm_run and mrt_gemm_bytes. */
+void mrt_gemm_tiles(const mrt_gemm *part, void *scratch);
+size_t mrt_gemm_tiles_bytes(const mrt_gemm *g);
+static inline bool takes_tiles(const mrt_gemm *g) {
+  return g->tiles && are_bf16(g->a.dtype, g->b.dtype, g->compute);
+}
+#else
+static inline bool takes_tiles(const mrt_gemm *g) { return false; }
+#endif
 
 /* So few multiply-adds are done at once (tiny.c). */
 enum { MRT_TINY = 256 };
@@ -126,8 +144,8 @@ enum { MRT_FEW = 16 };
 /* As mrt_gemm_run, for k > 0 and what has few rows. */
 void mrt_gemm_few(const mrt_gemm *part, void *scratch);
 static inline bool mrt_gemm_is_few(const mrt_gemm *g) {
-  return g->m <= MRT_FEW && (g->n >= LANES || g->m == 1) && g->b.row == 1 &&
-         !mrt_gemm_sums_narrow(g);
+  return !takes_tiles(g) && g->m <= MRT_FEW && (g->n >= LANES || g->m == 1) &&
+         g->b.row == 1 && !mrt_gemm_sums_narrow(g);
 }
 
 #define mrt_gemm_is_vector MRT_CPU(gemm_is_vector)

@@ -54,6 +54,9 @@ static int64_t sums_row(const mrt_gemm *g) {
 }
 
 size_t mrt_gemm_mixed_bytes(const mrt_gemm *g) {
+#if MRT_HAS_TILES
+  if (takes_tiles(g)) return mrt_gemm_tiles_bytes(g);
+#endif
   int64_t k = units(g), step = k_block(k);
   int64_t reals = a_reals(g->m, step) + stage_reals(step) +
                   round_up(b_reals(g->m, g->n, step), LANES);
@@ -88,7 +91,7 @@ static void pack_b(const mixed_job *t, int64_t p, int64_t k, int64_t j,
   if (t->b.across == 1)
     pack_steps(&t->b, t->pb, COLS, LANES, j, n, p, k, left);
   else
-    pack_turned(&t->b, t->pb, t->stage, j, n, p, k, left);
+    pack_turned(&t->b, COLS, t->pb, t->stage, j, n, p, k, left);
 }
 
 /* Whole strips of rows that are units already need no packing. */
@@ -136,24 +139,6 @@ static void run_tile(const mixed_job *t, int vecs, int64_t k, const strip *a,
   }
 #endif
   run_rows(vecs, k, a, b, at);
-}
-
-/* Round a tile of sums into c at row i, column j. */
-static void round_tile(const mrt_gemm *g, const tile_place *at, int64_t i,
-                       int64_t j) {
-  if (g->col == 1) {
-    mrt_round_rows(g->dtype, at->c, at->row, mrt_gemm_to(g, i, j), g->row,
-                   at->m, at->n);
-    return;
-  }
-  if (g->row == 1 && mrt_dtypes[g->dtype].bytes == sizeof(uint16_t)) {
-    turn_tile(g->dtype, at->c, at->row, at->m, at->n, mrt_gemm_to(g, i, j),
-              g->col);
-    return;
-  }
-  for (int q = 0; q < at->n; q++)
-    mrt_round_rows(g->dtype, at->c + q, at->row, mrt_gemm_to(g, i, j + q),
-                   g->row, at->m, 1);
 }
 
 /* Where the sums of the tile at row i, column j are while k runs. */
@@ -208,6 +193,12 @@ static void run_columns(mixed_job *t, int64_t i, int64_t m, int64_t j,
 }
 
 void mrt_gemm_mixed(const mrt_gemm *g, void *scratch) {
+#if MRT_HAS_TILES
+  if (takes_tiles(g)) {
+    mrt_gemm_tiles(g, scratch);
+    return;
+  }
+#endif
   mixed_job t = job_of(g, scratch);
   int64_t rows = t.sums ? M_SUMS : g->m;
   int64_t cols = equal_columns(g->m, g->n);

@@ -3,7 +3,7 @@
  * Units (units.h) are packed as gemm/pack.h says, by vectors where k is
  * contiguous in memory.
  *
- * Only gemm/mixed.c includes this.
+ * Only gemm/mixed.c and gemm/amx.c include this.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GEMM_READ_H
@@ -29,7 +29,7 @@ static void read_step(const reader *r, void *to, int64_t i, int64_t p,
   uint16_t room[2][SOME];
   const uint16_t *step[2] = { room[0], room[1] };
   for (int q = 0; q < 2; q++)
-    if (q == left)
+    if (q >= left)
       memset(room[q], 0, sizeof room[q]);
     else if (r->plain)
       step[q] = (const uint16_t *)element(r, i, p + q);
@@ -84,12 +84,13 @@ pack_steps(const reader *r, real *to, int width, int unit, int64_t i, int64_t n,
 
 /* The same where steps are not: LANES rows at a time, turned.  `stage` is
  * LANES rows of k units rounded up to LANES. */
-static void pack_turned(const reader *r, real *to, real *stage, int64_t i,
-                        int64_t n, int64_t p, int64_t k, int64_t left) {
+static inline __attribute__((always_inline)) void
+pack_turned(const reader *r, int strip_width, real *to, real *stage, int64_t i,
+            int64_t n, int64_t p, int64_t k, int64_t left) {
   int64_t row = round_up(k, LANES), steps = least(r->pairs ? 2 * k : k, left);
   for (int64_t s = 0; s < n; s += LANES) {
-    int64_t strip = s / COLS * COLS, width = least(COLS, n - strip);
-    width = round_up(width, LANES);
+    int64_t strip = s / strip_width * strip_width;
+    int64_t width = round_up(least(strip_width, n - strip), LANES);
     real *at = to + strip * k + (s - strip);
     for (int64_t j = 0; j < LANES; j++)
       if (s + j < n) {

@@ -1,15 +1,15 @@
-/* turn.h -- a tile of sums, rounded to two bytes, goes where columns are
- * contiguous
+/* turn.h -- a tile of sums, rounded, goes to c
  *
- * Rows of the tile are rounded, and turned 8 by 8.
+ * Where columns are contiguous, rows of two-byte numbers are turned 8 by 8.
  *
- * Only gemm/mixed.c includes this.
+ * Only products of narrow floats include this.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_GEMM_TURN_H
 #define MRT_GEMM_TURN_H
 
 #include "floats.h"
+#include "gemm/gemm.h"
 #include "gemm/put.h"
 
 typedef uint16_t halves __attribute__((vector_size(16)));
@@ -49,14 +49,35 @@ turn_rows(const uint16_t *rows, int m, int n, uint16_t *c, int64_t column) {
 /* m rows of n sums, `row` apart, in `dtype`, of two bytes, at c, whose columns
  * are `column` apart. */
 static void turn_tile(mrt_dtype dtype, const real *sums, int64_t row, int m,
-                      int n, void *c, int64_t column) {
+                      int n, uint16_t *c, int64_t column) {
   uint16_t rounded[ROWS * COLS];
   if (n < COLS) memset(rounded, 0, sizeof rounded);
-  mrt_round_rows(dtype, sums, row, rounded, COLS, m, n);
-  if (m == ROWS)
-    turn_rows(rounded, ROWS, n, c, column);
-  else
-    turn_rows(rounded, m, n, c, column);
+  for (int i = 0; i < m; i += ROWS) {
+    int rows = m - i < ROWS ? m - i : ROWS;
+    mrt_round_rows(dtype, sums + i * row, row, rounded, COLS, rows, n);
+    if (rows == ROWS)
+      turn_rows(rounded, ROWS, n, c + i, column);
+    else
+      turn_rows(rounded, rows, n, c + i, column);
+  }
+}
+
+/* Round a tile of sums into c at row i, column j. */
+static void round_tile(const mrt_gemm *g, const tile_place *at, int64_t i,
+                       int64_t j) {
+  if (g->col == 1) {
+    mrt_round_rows(g->dtype, at->c, at->row, mrt_gemm_to(g, i, j), g->row,
+                   at->m, at->n);
+    return;
+  }
+  if (g->row == 1 && mrt_dtypes[g->dtype].bytes == sizeof(uint16_t)) {
+    turn_tile(g->dtype, at->c, at->row, at->m, at->n, mrt_gemm_to(g, i, j),
+              g->col);
+    return;
+  }
+  for (int q = 0; q < at->n; q++)
+    mrt_round_rows(g->dtype, at->c + q, at->row, mrt_gemm_to(g, i, j + q),
+                   g->row, at->m, 1);
 }
 
 #endif

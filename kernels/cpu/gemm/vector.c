@@ -246,7 +246,7 @@ static void run_columns_of_b(const mrt_gemm *g, void *scratch) {
 #endif
 /* Are b's values what is multiplied, or those of bf16 or f16? */
 bool mrt_gemm_is_vector(const mrt_gemm *g) {
-  if (g->m != 1 || mrt_gemm_sums_narrow(g)) return false;
+  if (g->m != 1 || mrt_gemm_sums_narrow(g) || takes_tiles(g)) return false;
   if (g->b.col == 1 && g->b.row != 1) return !mrt_gemm_is_mixed(g);
   bool as_is = g->compute == MRT_DTYPE_COUNT || g->compute == g->b.dtype ||
                g->compute == MRT_REAL;

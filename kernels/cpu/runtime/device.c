@@ -1,8 +1,9 @@
 /* device.c -- the CPU: memory, instruction sets, threads
  *
  * The variants built are listed in isas.def, worst first; opening picks the
- * quickest one the processor has, or the one asked for.  "avx512+bf16" is the
- * kernels of avx512, whose matrix products may use dot products of bf16.
+ * quickest one the processor has, or the one asked for.  "avx512+bf16" and
+ * "avx512+amx" are the kernels of avx512, whose matrix products may use dot
+ * products of bf16, or tile registers.
  *
  * The arena and what a tensor holds come from `allocate` below; kernels get no
  * memory but what their call names.  A variant is chosen once, when the context
@@ -12,6 +13,7 @@
 #include "device/device.h"
 #include "base/sanitizers.h"
 #include "runtime/available.h"
+#include "runtime/tiles.h"
 #include "runtime/workers.h"
 
 #ifdef __GLIBC__
@@ -46,6 +48,8 @@ static bool supported(const char *isa) {
 #if defined(__x86_64__)
   if (strcmp(isa, "avx512+bf16") == 0)
     return supported("avx512") && __builtin_cpu_supports("avx512bf16");
+  if (strcmp(isa, "avx512+amx") == 0)
+    return supported("avx512") && mrt_cpu_has_tiles();
   if (strcmp(isa, "avx512") == 0)
     return __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") &&
@@ -158,10 +162,8 @@ typedef struct cpu_figure {
 } cpu_figure;
 
 static const cpu_figure declared[] = {
-  { "base", 12e9 },
-  { "avx2", 60e9 },
-  { "avx512", 100e9 },
-  { "avx512+bf16", 100e9 },
+  { "base", 12e9 },         { "avx2", 60e9 },        { "avx512", 100e9 },
+  { "avx512+bf16", 100e9 }, { "avx512+amx", 100e9 },
 };
 
 /* Other work in proportion, as rows count its flop. */
@@ -177,6 +179,12 @@ static const double shares[MRT_COST_COUNT] = {
   [MRT_COST_update] = .25,
 };
 
+/* Products of bf16 beside those of f32.  Of tile registers: half of what they
+ * may do; nobody has measured it. */
+static double bf16_of(const mrt_device *device) {
+  return device->tiles ? 8 : device->dots ? 2 : 0;
+}
+
 static void describe(const mrt_device *device, mrt_device_profile *to) {
   const cpu_figure *f = declared;
   for (int i = 0; i < MRT_COUNT(declared); i++)
@@ -190,7 +198,7 @@ static void describe(const mrt_device *device, mrt_device_profile *to) {
                               .serial = 2e-5,
                               .matrix[MRT_f32] = matrix,
                               .matrix[MRT_f64] = matrix / 2,
-                              .matrix[MRT_bf16] = device->dots ? 2 * matrix : 0,
+                              .matrix[MRT_bf16] = bf16_of(device) * matrix,
                               .edge[MRT_COST_matmul] = { 4, 4, 16 },
                               .edge[MRT_COST_convolution] = { 10, 4, 4 },
                               .edge[MRT_COST_convolution_dx] = { 25, 4, 4 },
@@ -256,6 +264,7 @@ mrt_status mrt_cpu_open(const char *isa, int threads, const mrt_allocator *a,
     .threads = threads,
     .workers = workers,
     .dots = strstr(found->isa, "+bf16") != NULL,
+    .tiles = strstr(found->isa, "+amx") != NULL,
     .winograd = winograd_wanted(),
     .alloc = allocate,
     .free = release,

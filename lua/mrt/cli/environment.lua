@@ -14,8 +14,8 @@ return {
   { "how it computes", {
     { "MRT_THREADS", "threads, from 1 to 1024; else OMP_NUM_THREADS, or the cores it may use" },
     { "OMP_NUM_THREADS", "the same, as schedulers of shared machines set it" },
-    { "MRT_ISA", "the instruction set of the kernels: base, avx2, avx512, avx512+bf16; else the "
-      .. "quickest that the processor has" },
+    { "MRT_ISA", "the instruction set of the kernels: base, avx2, avx512, avx512+bf16, "
+      .. "avx512+amx; else the quickest that the processor has" },
     { "MRT_WINOGRAD", "off: no convolution of 3 x 3 by Winograd's fewer multiplications, which "
       .. "round otherwise" },
     { "MRT_POISON", "1: overwrite each value when it dies, so that a read that comes too late "

@@ -1,0 +1,96 @@
+/* tiles.c -- tile registers: asked for, and tried
+ *
+ * Linux saves them for a process that has asked for it (arch_prctl).  The kernels
+ * that use them were written without such a processor, so a product of whole
+ * numbers is made before any of them may run: where it is not right, they never
+ * do.
+ *
+ *   from  Linux, Documentation/arch/x86/xstate.rst
+ *
+ * SPDX-License-Identifier: MIT */
+#include "runtime/tiles.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include "gemm/amx.h"
+
+#include <cpuid.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+  REQUEST_PERMISSION = 0x1023,
+  TILE_DATA = 18, /* which state is asked for */
+  BF16_BIT = 1 << 22,
+  TILE_BIT = 1 << 24
+};
+
+#ifndef MRT_AMX_MODEL
+static bool in_processor(void) {
+  unsigned a, b, c, d, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  bool saved = (low >> 17 & 3) == 3;
+  return saved && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16_BIT) &&
+         (d & TILE_BIT);
+}
+
+static bool may_use(void) {
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
+
+static uint16_t bf16_of(int x) {
+  float y = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &y, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+
+static int left_at(int i, int k) { return (3 * i + k) % 7 - 3; }
+static int right_at(int k, int j) { return (5 * k + 2 * j) % 9 - 4; }
+
+/* Twice the product of [TILE, 2 TILE] and [2 TILE, TILE]. */
+static WITH_AMX bool is_right(void) {
+  uint16_t a[TILE][2 * TILE], b[TILE][2 * TILE];
+  float c[TILE][TILE];
+  bool right = true;
+  for (int i = 0; i < TILE; i++)
+    for (int k = 0; k < 2 * TILE; k++) {
+      a[i][k] = bf16_of(left_at(i, k));
+      b[k / 2][2 * i + k % 2] = bf16_of(right_at(k, i));
+    }
+  amx_begin();
+  amx_zero(0);
+  amx_load(1, a, TILE_ROW);
+  amx_load(2, b, TILE_ROW);
+  amx_multiply(0, 1, 2);
+  amx_multiply(0, 1, 2);
+  amx_store(0, c, TILE_ROW);
+  amx_end();
+  for (int i = 0; i < TILE; i++)
+    for (int j = 0; j < TILE; j++) {
+      int sum = 0;
+      for (int k = 0; k < 2 * TILE; k++) sum += left_at(i, k) * right_at(k, j);
+      right &= c[i][j] == (float)(2 * sum);
+    }
+  return right;
+}
+
+static bool found;
+static void find(void) {
+#ifdef MRT_AMX_MODEL
+  found = is_right();
+#else
+  found = in_processor() && may_use() && is_right();
+#endif
+}
+
+bool mrt_cpu_has_tiles(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find);
+  return found;
+}
+#else
+bool mrt_cpu_has_tiles(void) { return false; }
+#endif
