@@ -133,6 +133,17 @@ static int rows(lua_State *L) {
   return 1;
 }
 
+/* put_rows(to, row, from): `from` over the rows of `to` from `row` on. */
+static int put_rows(lua_State *L) {
+  mrt_binding *m = mrt_binding_get(L);
+  mrt_tensor *to = mrt_lua_check_tensor(L, m, 1, "rows");
+  int64_t row = luaL_checkinteger(L, 2);
+  mrt_tensor *from = mrt_lua_check_tensor(L, m, 3, "rows");
+  mrt_lua_at(L, m);
+  MRT_CHECK(L, m, "rows", mrt_tensor_put_rows(to, row, from));
+  return 0;
+}
+
 /* same(t): one more handle on it. */
 static int same(lua_State *L) {
   mrt_lua_push_tensor(L,
@@ -162,10 +173,8 @@ void mrt_lua_read_open(lua_State *L, mrt_binding *m) {
     { "element", element }, { NULL, NULL },
   };
   static const luaL_Reg functions[] = {
-    { "rows", rows },
-    { "same", same },
-    { "transfer", transfer },
-    { NULL, NULL },
+    { "rows", rows },         { "put_rows", put_rows }, { "same", same },
+    { "transfer", transfer }, { NULL, NULL },
   };
   mrt_lua_register(L, m, functions);
   lua_getfield(L, -1, "methods");

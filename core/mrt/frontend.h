@@ -43,6 +43,12 @@ MRT_API bool mrt_type_broadcast(mrt_type *all, const mrt_type *t);
  * there is no such row; ESHAPE: a scalar. */
 MRT_API mrt_status mrt_tensor_rows(mrt_tensor *t, const int64_t *rows,
                                    int64_t n, mrt_tensor **out);
+/* Write `from` over the rows of `to` from `row` on, counted from 0, where these
+ * lie: for results that are put together before anybody has them.  Both have
+ * been evaluated.  EDTYPE, ESHAPE: they are not of one kind of row; EVALUE: rows
+ * that `to` does not have; ESTATE: one is pending. */
+MRT_API mrt_status mrt_tensor_put_rows(mrt_tensor *to, int64_t row,
+                                       const mrt_tensor *from);
 
 /* ---- traces, and what is marked in them ---------------------------------- */
 

@@ -1,6 +1,7 @@
-/* rows.c -- some rows of a tensor as a new one, for mini-batches
+/* rows.c -- some rows of a tensor as a new one, for mini-batches; rows of results
+ * of micro-batches into those of the batch
  *
- * They go straight from the one's bytes to the other's: beside the result
+ * Mini-batches' go straight from the one's bytes to the other's: beside the result
  * nothing is taken but, on a device whose memory is its own, a copy of them all
  * for the host, which stays there for the next mini-batch.
  *
@@ -52,4 +53,37 @@ MRT_API mrt_status mrt_tensor_rows(mrt_tensor *t, const int64_t *rows,
     return mrt_storage_unref(s), status ? status : mrt_nomem(&ctx->error);
   made->storage = s, made->handles = 1;
   return *out = made, MRT_OK;
+}
+
+/* ---- into another --------------------------------------------------------- */
+
+static mrt_status check_put(const mrt_tensor *to, int64_t row,
+                            const mrt_tensor *from) {
+  mrt_error *e = &to->ctx->error;
+  mrt_type a = to->type, b = from->type;
+  if (!to->storage || !from->storage)
+    return mrt_fail(e, MRT_ESTATE, "rows of what is pending");
+  if (a.dtype != b.dtype)
+    return mrt_fail(e, MRT_EDTYPE, "rows of %s put into %s",
+                    mrt_dtype_name(b.dtype), mrt_dtype_name(a.dtype));
+  if (a.rank == 0 || b.rank == 0)
+    return mrt_fail(e, MRT_ESHAPE, "a scalar has no rows");
+  int64_t rows = a.dims[0], n = b.dims[0];
+  a.dims[0] = b.dims[0] = 1;
+  if (!mrt_type_equal(&a, &b))
+    return mrt_fail(e, MRT_ESHAPE, "rows of another shape");
+  if (row < 0 || row > rows || n > rows - row)
+    return mrt_fail(e, MRT_EVALUE, "rows %lld to %lld of %lld", (long long)row,
+                    (long long)(row + n), (long long)rows);
+  return MRT_OK;
+}
+
+MRT_API mrt_status mrt_tensor_put_rows(mrt_tensor *to, int64_t row,
+                                       const mrt_tensor *from) {
+  MRT_TRY(check_put(to, row, from));
+  size_t bytes = mrt_type_bytes(&from->type), rows = (size_t)from->type.dims[0];
+  if (bytes == 0) return MRT_OK;
+  char *at = (char *)to->storage->data + bytes / rows * (size_t)row;
+  return mrt_device_copy(&to->ctx->device, at, from->storage->data, bytes,
+                         &to->ctx->error);
 }

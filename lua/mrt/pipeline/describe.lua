@@ -22,18 +22,26 @@ local function carried(entry, e)
   return entry.sizes[hold.slot(e.part - 1, 0, "dy")]
 end
 
--- Bytes that this stage gives to others in a step: messages, gradients and totals of which
--- others have a part.
-local function sent(entry)
+-- Bytes that this stage gives to others in messages between parts.
+local function sent_between(entry)
   local own, bytes = entry.settings.stage, 0
   for _, e in ipairs(entry.events) do
     if e.to and e.from == own then bytes = bytes + carried(entry, e) end
   end
+  return bytes
+end
+
+-- And behind the micro-batches: gradients and totals of which others have a part, results.
+local function sent_behind(entry)
+  local own, others, bytes = entry.settings.stage, entry.settings.p - 1, 0
   for _, t in ipairs(entry.tied) do
     bytes = bytes + t.nbytes * (own == t.stages[1] and #t.stages - 1 or 1)
   end
-  for _, t in ipairs(entry.settings.p > 1 and entry.totals or {}) do
-    bytes = bytes + (t.root == own - 1 and t.nbytes * (entry.settings.p - 1) or 0)
+  for _, t in ipairs(entry.totals) do
+    bytes = bytes + (t.root == own - 1 and t.nbytes * others or 0)
+  end
+  for _, r in ipairs(entry.results_of) do
+    bytes = bytes + (r.stage == own and r.nbytes * others or 0)
   end
   return bytes
 end
@@ -69,7 +77,7 @@ end
 ---@param out table
 return function(entry, out)
   local sim, stage = simulate(entry.order), entry.settings.stage
-  out.wire = out.wire + sent(entry)
+  out.wire = out.wire + sent_between(entry) + sent_behind(entry)
   out.pipeline = { stage = stage, stages = entry.order.p, chunks = entry.order.v,
     bubble = sim.bubble, in_flight = sim.in_flight[stage], held = entry.held,
     phases = phases_of(entry) }

@@ -106,8 +106,8 @@ end
 
 -- What is held with these phases, planned or not.
 function Fit:held(stages)
-  return hold.bytes(self.maker.settings.stage, stages, self.entry.events, self.entry.came,
-    self.entry.behind)
+  return self.entry.reserved + hold.bytes(self.maker.settings.stage, stages, self.entry.events,
+    self.entry.came, self.entry.behind)
 end
 
 -- What a place takes at least where its plans do not fit; nil: they do.

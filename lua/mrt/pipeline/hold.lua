@@ -6,6 +6,7 @@
 ---     in1 in2 ..    out1 out2 ..   what came from the part before, what goes to the next
 ---     dy1 dy2 ..    dx1 dx2 ..     gradients of what went out, of what came in
 ---     s1 s2 ..                     what F saves;  p1 p2 ..  what B hands on to W
+---     row1 ..                      rows of the step's results, which are put there at once
 ---
 --- What a part hands on as it came goes on by another name and is no phase's.
 ---
@@ -35,13 +36,18 @@ local hold = {}
 ---@field carries table<string, integer>  how many there are of "in", "out", "dy" and "dx"
 ---@field wanted table<string, integer>  how often each value is read or sent
 
+--- Bytes as they are allocated.
+---@param bytes integer
+---@return integer
+function hold.rounded(bytes)
+  local unit = core.info().alignment
+  return (bytes + unit - 1) // unit * unit
+end
+
 --- Bytes of a tensor as they are allocated.
 ---@param x mrt.Tensor
 ---@return integer
-function hold.allocated(x)
-  local unit = core.info().alignment
-  return (x:nbytes() + unit - 1) // unit * unit
-end
+function hold.allocated(x) return hold.rounded(x:nbytes()) end
 
 --- Count who wants each value of a part.
 ---@param part mrt.PipelinePart
@@ -110,6 +116,9 @@ function Hold:act(e)
   local given = {}
   for i, name in ipairs(phase.reads) do given[i] = self:take(e.part, e.micro, name) end
   local made = self.back.run(phase, e, given)
+  for i, name in ipairs(phase.makes) do
+    if name:find "^row" then self.back.keep(tonumber(name:sub(4)), e, made[i]) end
+  end
   for i, name in ipairs(phase.makes) do self:put(e.part, e.micro, name, made[i]) end
   for _, pass in ipairs(phase.passes) do
     self:hand_over(e.part, e.micro, pass[1], e.part, pass[2])
@@ -137,8 +146,8 @@ end
 ---@param stage integer
 ---@param parts table<integer, mrt.PipelinePart>  those of this stage
 ---@param events mrt.PipelineEvent[]
----@param back table  run(phase, event, values), send(value, to), recv(part, name, from),
----  free(value), share(value)
+---@param back table  run(phase, event, values), keep(result, event, value), send(value, to),
+---  recv(part, name, from), free(value), share(value)
 function hold.walk(stage, parts, events, back)
   local self = setmetatable({ stage = stage, parts = parts, back = back, values = {}, left = {} },
     Hold)
@@ -200,6 +209,7 @@ function hold.bytes(stage, parts, events, came, behind)
     for k in ipairs(phase.makes) do made[k] = self:result(phase, k, taken) end
     return made
   end
+  function back.keep() end
   function back.send() end
   function back.recv(part, name)
     local block = { bytes = came[slot(part, 0, name)].bytes, users = 1, kept = false }

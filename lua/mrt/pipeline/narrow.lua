@@ -80,7 +80,10 @@ local function probe(maker, precision)
   end
   local options = with(with(maker.options, "effort", 0), "order", "program")
   options.precision, options.checkpoint, options.handed_on = precision, nil, nil
-  return core.trace_plan(#traced.inputs + #traced.runtime, {}, options, nil, state.batches[1])
+  local results = {}
+  for i, row in ipairs(maker.rows) do results[i] = row.x end
+  return core.trace_plan(#traced.inputs + #traced.runtime, results, options, nil,
+    state.batches[1])
 end
 
 local function stage_of(plan, wanted)

@@ -28,6 +28,7 @@ local op = core.op
 ---@field pieces table<integer, integer>  by id, of what ranks have pieces of: how many
 ---  elements lie before them, as [:, rank, :] is one of [outer, ranks, inner]
 ---@field sharers mrt.Communicator?  these ranks
+---@field rows {x: mrt.Tensor, part: integer}[]  results with a row for each row of the batch
 ---@field unrounded table<integer, boolean>  by id: operators of the forward pass read it as it
 ---  is before it is stored so
 local Maker = {}
@@ -140,7 +141,11 @@ function Maker:forward_makes(part, saved)
       if not self.kept[node.id] then names[node.id] = "out" .. k end
     end
   end
-  return name_all(saved, "s", names, out), names
+  name_all(saved, "s", names, out)
+  for i, row in ipairs(self.rows) do
+    if row.part == part then out[#out + 1] = { "row" .. i, row.x, whole = true } end
+  end
+  return out, names
 end
 
 local function yes() return true end
@@ -196,6 +201,9 @@ function Maker:stored(x, saved)
   return op.reshape(piece, { piece:numel() })
 end
 
+-- A result of a phase, as Maker:layout says it: results of the step are as they are.
+function Maker:made(r) return r.whole and r[2] or self:stored(r[2], r[3]) end
+
 -- A value of which this is what `stored` says.
 function Maker:whole(x, stored)
   local outer, comm = self.pieces[core.id(x)], self.sharers
@@ -210,7 +218,7 @@ function Maker:sketch_phase(layout)
   local phase = { reads = {}, makes = {}, bytes = {}, passes = layout.passes }
   for i, r in ipairs(layout.reads) do phase.reads[i] = r[1] end
   for i, r in ipairs(layout.makes) do
-    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:stored(r[2], r[3]))
+    phase.makes[i], phase.bytes[r[1]] = r[1], hold.allocated(self:made(r))
   end
   return phase
 end
@@ -244,7 +252,7 @@ function Maker:plan_phase(layout, options)
     given[i] = self:whole(r[2], given[i])
     core.trace_replace(r[2], given[i])
   end
-  for i, r in ipairs(layout.makes) do outputs[i] = self:stored(r[2], r[3]) end
+  for i, r in ipairs(layout.makes) do outputs[i] = self:made(r) end
   for _, add in ipairs(layout.adds) do
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })

@@ -126,6 +126,72 @@ end
 ---@return integer
 function phases.part(graph, x) return part_of(graph, x) end
 
+local function wrong_part(graph, node, part)
+  local file, line = node.x:origin()
+  refuse("%s:%d: %s of part %d of the layers is read for part %d of %d, too", file, line,
+    node.x:type(), node.part, part, graph.q)
+end
+
+local function has(list, part)
+  for _, p in ipairs(list) do if p == part then return true end end
+  return false
+end
+
+-- All that a value is computed from, down to `came`; `see` gets each once.
+local function each_below(x, came, see)
+  local seen, stack = {}, { x }
+  while #stack > 0 do
+    local y = table.remove(stack)
+    local id = core.id(y)
+    if not seen[id] and not came[id] then
+      see(y, id)
+      local _, inputs = core.maker(y)
+      for _, z in ipairs(inputs or {}) do stack[#stack + 1] = z end
+    end
+    seen[id] = true
+  end
+end
+
+-- Where a result is computed of which no value of the loss is part: where a parameter is.
+local function part_of_parameters(graph, x)
+  local part
+  each_below(x, {}, function(_, id)
+    local parts = graph.parts_of[id]
+    part = parts and greatest(part, parts[1]) or part
+  end)
+  return part or graph.q
+end
+
+local function check_rows(graph, part, x)
+  local came = {}
+  for _, node in ipairs(graph.ends[part - 1] or {}) do came[node.id] = true end
+  each_below(x, came, function(y, id)
+    local node, parts = forward_of(graph, y, id), graph.parts_of[id]
+    if node and node.part ~= part then wrong_part(graph, node, part) end
+    if parts and not has(parts, part) then
+      wrong_part(graph, { x = y, part = parts[1] }, part)
+    end
+  end)
+end
+
+--- The part that computes a result of a micro-batch with a row for each of its rows.
+---
+--- Raises: it is made of gradients, or of values of several parts that do not go on.
+---@param graph mrt.PipelineGraph
+---@param x mrt.Tensor
+---@return integer
+function phases.rows(graph, x)
+  local of = label(graph, x)
+  if of.back or of.gradient then
+    local file, line = x:origin()
+    refuse("%s:%d: %s, a result with a row for each row of the batch, is made of gradients",
+      file, line, x:type())
+  end
+  local part = of.part or part_of_parameters(graph, x)
+  check_rows(graph, part, x)
+  return part
+end
+
 local function add_to(out, part, x) out[part] = out[part] and op.add(out[part], x) or x end
 
 -- What micro-batches do to a gradient that they add up, by operator: where that stands
@@ -174,12 +240,6 @@ end
 ---@field inputs table<integer, boolean>  ids of what came in
 ---@field dys table<integer, boolean>  ids of gradients that came in
 ---@field passed mrt.Tensor[]  of the phase before, W's of B
-
-local function wrong_part(graph, node, part)
-  local file, line = node.x:origin()
-  refuse("%s:%d: %s of part %d of the layers is read for part %d of %d, too", file, line,
-    node.x:type(), node.part, part, graph.q)
-end
 
 local Walk = {}
 Walk.__index = Walk

@@ -19,8 +19,11 @@ local run = {}
 -- What it returns would keep what it was given.
 local function send(comm, x, to) op.send(x, { to = to - 1, comm = comm }):free() end
 
-local function backend(entry, inputs, number)
+local function backend(entry, inputs, number, results)
   local comm, back = entry.settings.comm.number, {}
+  function back.keep(i, e, block)
+    core.put_rows(results[i], (e.micro - 1) * entry.size, block.x)
+  end
   function back.run(phase, e, given)
     local all = table.move(inputs, 1, #inputs, 1, {})
     for i, block in ipairs(given) do all[#inputs + i] = block.x end
@@ -75,6 +78,34 @@ local function share_total(settings, t)
   local x = op.broadcast(given, { root = t.root, comm = settings.comm.number })
   if t.read and not own then t.into:assign(x) end
   x:free()
+end
+
+-- Of the results with a row for each row of the batch those that this stage makes, empty.
+local function own_results(entry)
+  local out, own = {}, {}
+  for i, r in ipairs(entry.results_of) do
+    if r.stage == entry.settings.stage then
+      out[i] = op.full { shape = r.shape, value = 0, dtype = r.dtype }
+      own[#own + 1] = out[i]
+    end
+  end
+  if #own > 0 then core.eval(own) end
+  return out
+end
+
+-- Who makes a result gives it to the others.
+local function share_results(entry, results)
+  local comm, own = entry.settings.comm.number, entry.settings.stage
+  for i, r in ipairs(entry.results_of) do
+    if r.stage == own then
+      for s = 1, entry.order.p do
+        if s ~= own then send(comm, results[i], s) end
+      end
+    else
+      results[i] = op.recv { from = r.stage - 1, shape = r.shape, dtype = r.dtype, comm = comm }
+      core.eval { results[i] }
+    end
+  end
 end
 
 -- ---- before the first step ---------------------------------------------------------
@@ -154,12 +185,17 @@ local function all(entry, inputs, number)
   if not entry.settings.agreed[entry.said] then agree(entry) end
   accumulate.start(entry)
   if entry.first then entry.first:run_part({}, 0, 0, number) end
-  hold.walk(entry.settings.stage, entry.stages, entry.events, backend(entry, inputs, number))
+  local results = own_results(entry)
+  hold.walk(entry.settings.stage, entry.stages, entry.events,
+    backend(entry, inputs, number, results))
   for _, sum in ipairs(entry.beside) do sum.plan:run { sum.from } end
   for _, t in ipairs(entry.tied) do add_tied(entry, t) end
   for _, t in ipairs(entry.totals) do share_total(entry.settings, t) end
+  share_results(entry, results)
   local final, outputs = entry.core:run_part(inputs, 0, 0, number), {}
-  for i, place in ipairs(entry.where) do outputs[i] = final[place.final] end
+  for i, place in ipairs(entry.where) do
+    outputs[i] = place.rows and results[place.rows] or final[place.final]
+  end
   return outputs
 end
 

@@ -156,13 +156,23 @@ local function arrivals(maker, parts)
   return came, sizes
 end
 
--- The largest of what is received once the micro-batches are through.
+-- Bytes of the results with a row for each row of the batch that this stage makes, or gets.
+local function result_bytes(entry, makes)
+  local bytes = 0
+  for _, r in ipairs(entry.results_of) do
+    if (r.stage == entry.settings.stage) == makes then bytes = bytes + r.allocated end
+  end
+  return bytes
+end
+
+-- The most of what is received once the micro-batches are through: one thing after the
+-- other, and results, which stay.
 local function largest_behind(entry)
   local most = 0
   for _, list in ipairs { entry.tied, entry.totals } do
     for _, t in ipairs(list) do most = math.max(most, hold.allocated(t.into)) end
   end
-  return most
+  return math.max(most, result_bytes(entry, false))
 end
 
 local function check_alike(state, m)
@@ -227,10 +237,31 @@ local function plan_final(self, state, entry, final, plain)
   return wanted
 end
 
-local function maker_of(self, state, plain, wanted, sums)
+-- Results with a row for each row of the batch, of a micro-batch, and which part makes each.
+local function rows_of(state, list)
+  local graph, out = state.sections[1].pipeline.graph, {}
+  for i, x in ipairs(list) do out[i] = { x = x, part = phases.rows(graph, x) } end
+  return out
+end
+
+-- The same of the batch: the stage, the shape.
+local function results_of(maker)
+  local out, state = {}, maker.state
+  for i, row in ipairs(maker.rows) do
+    local shape = row.x:get_shape()
+    local bytes = row.x:nbytes() // shape[1] * state.rows
+    shape[1] = state.rows
+    out[i] = { stage = maker.settings:home(row.part), shape = shape, dtype = row.x:get_dtype(),
+      nbytes = bytes, allocated = hold.rounded(bytes) }
+  end
+  return out
+end
+
+local function maker_of(self, state, plain, wanted, sums, rows)
   local settings = self.options.pipeline
   return setmetatable({ state = state, settings = settings, order = settings:order(state.count),
     graph = state.sections[1].pipeline.graph, sums = sums, wanted = wanted,
+    rows = rows_of(state, rows),
     options = plain, space = self.space, dtypes = {}, kept = {}, unrounded = {},
     pieces = {} }, Maker)
 end
@@ -260,8 +291,9 @@ local function plan_stage(self, state, entry, maker, layouts)
   entry.first_rows = first_rows(entry.events, entry.size)
   entry.came, entry.sizes = arrivals(maker, entry.stages)
   entry.behind = largest_behind(entry)
-  entry.held = hold.bytes(maker.settings.stage, entry.stages, entry.events, entry.came,
-    entry.behind)
+  entry.reserved = result_bytes(entry, true)
+  entry.held = entry.reserved + hold.bytes(maker.settings.stage, entry.stages, entry.events,
+    entry.came, entry.behind)
   entry.parts, entry.plans, entry.runs = {}, list_plans(entry, state)
 end
 
@@ -283,14 +315,12 @@ end
 local function plan_all(self, state, trace)
   local settings = self.options.pipeline
   local entry, final, rows = accumulate.begin(self, state)
-  if #rows[1] > 0 then
-    refuse "a result has a row for each row of the batch; numbers of the whole batch wanted"
-  end
   local sums = sums_of(state, settings)
   local plain = staying(with(with(self.options, "pipeline", nil), "memory", nil), sums)
   local wanted = plan_final(self, state, entry, final, plain)
   trace.stages:check_final(wanted)
-  local maker = maker_of(self, state, plain, wanted, sums)
+  local maker = maker_of(self, state, plain, wanted, sums, rows[1])
+  entry.results_of = results_of(maker)
   entry.settings, entry.order, entry.stages = settings, maker.order, {}
   entry.owned, settings.owned = trace.stages.owned, trace.stages.owned
   entry.said = run.describe(maker.order, maker.graph)
