@@ -328,7 +328,23 @@ template <class T> M_FN T m_mish(T x) {
   T e = m_exp(x > 40 ? 40 : x), n = e * (e + 2);
   return x * (n / (n + 2));
 }
+/* Past some x these are 0 or x, and slopes 0 or 1, to 35 digits: there they are
+ * those of that x, as on a CPU. */
+template <class T> M_FN T m_above(T x, double past) {
+  return x < (T)-past ? (T)-past : x;
+}
+template <class T> M_FN T m_within(T x, double past) {
+  x = m_above(x, past);
+  return x > (T)past ? (T)past : x;
+}
+#define M_PAST(T, single, twice) (sizeof(T) == 8 ? (twice) : (single))
+
+template <class T> M_FN T m_silu(T x) {
+  double past = M_PAST(T, 87., 700.);
+  return m_above(x, past) / (1 + m_exp(-m_within(x, past)));
+}
 template <class T> M_FN T m_silu_slope(T x) {
+  x = m_within(x, M_PAST(T, 87., 700.));
   T s = 1 / (1 + m_exp(-x));
   return s * (1 + x * (1 - s));
 }
@@ -340,16 +356,17 @@ template <class T> M_FN T m_gelu_erf(T x) {
 }
 /* (1 + tanh u) / 2 is 1 / (1 + e^-2u). */
 template <class T> M_FN T m_gelu_tanh(T x) {
-  return x / (1 + m_exp(-(T)M_RATE * x * (1 + (T)M_CUBIC * (x * x))));
+  double past = M_PAST(T, 9.9, 20.);
+  T near = m_within(x, past);
+  T e = m_exp(-(T)M_RATE * near * (1 + (T)M_CUBIC * (near * near)));
+  return m_above(x, past) / (1 + e);
 }
 template <class T> M_FN T m_gelu_erf_slope(T x) {
   T p = (T)0.5 * (1 + m_erf(x * (T)0.70710678118654752440));
   return p + x * ((T)0.39894228040143267794 * m_exp((T)-0.5 * x * x));
 }
-/* Past 30 the slope is 0 or 1, and x^2 might overflow. */
 template <class T> M_FN T m_gelu_tanh_slope(T x) {
-  x = x > 30 ? 30 : x;
-  x = x < -30 ? -30 : x;
+  x = m_within(x, M_PAST(T, 9.9, 20.));
   T xx = x * x;
   T s = 1 / (1 + m_exp(-(T)M_RATE * x * (1 + (T)M_CUBIC * xx)));
   return s + s * (1 - s) * x * ((T)M_RATE * (1 + 3 * (T)M_CUBIC * xx));
