@@ -62,9 +62,14 @@ bool mrt_stage_is_planned(int i) {
   return planned;
 }
 
+/* For the sake of time alone. */
+static bool takes_memory(const pass_row *w) {
+  return w->number == MRT_REWRITE_keep_matrices ||
+         w->number == MRT_REWRITE_keep_images;
+}
+
 static bool is_off(const mrt_plan *plan, const pass_row *w) {
-  if (w->number == MRT_REWRITE_keep_matrices && plan->candidate.frugal)
-    return true;
+  if (plan->candidate.frugal && takes_memory(w)) return true;
   return w->number >= 0 && plan->options.off >> w->number & 1;
 }
 
@@ -247,17 +252,16 @@ void mrt_planner_take(mrt_planner *p, mrt_planner *other) {
   other->plan = NULL;
 }
 
-static bool keeps_matrices(const mrt_plan *plan) {
+static bool took_memory(const mrt_plan *plan) {
   const int *after = plan->info.nodes_after;
-  return after[MRT_REWRITE_keep_matrices] >
-         after[MRT_REWRITE_keep_matrices - 1];
+  return after[MRT_REWRITE_keep_images] > after[MRT_REWRITE_keep_matrices - 1];
 }
 
 /* What is refused is tried again without what takes memory for the sake of
  * time.  That is another graph: policies are asked again for it. */
 static mrt_status within_budget(mrt_planner *p) {
   mrt_status s = mrt_plan_within_budget(p);
-  if (s != MRT_EBUDGET || !keeps_matrices(p->plan)) return s;
+  if (s != MRT_EBUDGET || !took_memory(p->plan)) return s;
   mrt_plan_discard(p->plan);
   p->plan = NULL;
   p->memo = (mrt_memo){ .precision = p->memo.precision,

@@ -127,7 +127,8 @@ static mrt_status keep_wide(mrt_narrowing *w, mrt_node *n) {
   return mrt_narrow_put(w, n);
 }
 
-/* What only moves elements moves narrow ones where all its floats are. */
+/* What only moves elements moves narrow ones where all its floats are, or where
+ * all who read it want that. */
 static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
   remake r = { .old = n,
                .in = MRT_NEW(&w->g->arena, mrt_value *, n->nin),
@@ -136,9 +137,11 @@ static mrt_status follow(mrt_narrowing *w, mrt_node *n, bool *done) {
                .output = MRT_DTYPE_COUNT };
   if (!r.in || !r.options) return mrt_nomem(w->e);
   *done = false;
-  mrt_dtype dtype = MRT_DTYPE_COUNT;
+  mrt_dtype dtype = MRT_DTYPE_COUNT, wanted = mrt_narrow_moved(w, n);
   for (int k = 0; k < n->nin; k++) {
     mrt_value *v = n->in[k], *source = mrt_narrow_source(w, v);
+    if (wanted != MRT_DTYPE_COUNT && v->type.dtype == MRT_f32)
+      MRT_TRY(mrt_narrow_round(w, v, wanted, &source));
     r.in[k] = v->type.dtype == MRT_f32 ? source : v;
     if (v->type.dtype != MRT_f32) continue;
     if (!source || (dtype != MRT_DTYPE_COUNT && dtype != source->type.dtype))

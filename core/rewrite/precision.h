@@ -54,6 +54,10 @@ bool mrt_narrow_kept(const mrt_narrowing *w, const mrt_node *n,
                      const mrt_value *v);
 /* The one narrow dtype that all readers of `v` want, or MRT_DTYPE_COUNT. */
 mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v);
+/* The narrow dtype that all want the result of n in, which only moves elements,
+ * no fewer than it reads: then these are rounded before.  Else
+ * MRT_DTYPE_COUNT. */
+mrt_dtype mrt_narrow_moved(const mrt_narrowing *w, const mrt_node *n);
 /* What a narrow node makes `v` in, asked for `output`. */
 mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,
                             mrt_dtype output);

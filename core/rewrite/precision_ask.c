@@ -233,7 +233,8 @@ static void want(mrt_narrowing *w, const mrt_node *n, int position, int k) {
     wanted = w->keep;
   else if (mrt_narrow_moves(n))
     *wants |= w->wants[n->out[0]->id];
-  *wants |= UINT32_C(1) << wanted;
+  if (mrt_narrow_moved(w, n) == MRT_DTYPE_COUNT || wanted != MRT_f32)
+    *wants |= UINT32_C(1) << wanted;
 }
 
 mrt_status mrt_narrow_look(mrt_narrowing *w) {
@@ -277,6 +278,18 @@ mrt_dtype mrt_narrow_only(const mrt_narrowing *w, const mrt_value *v) {
     if (wants == UINT32_C(1) << d && mrt_is_narrow((mrt_dtype)d))
       return (mrt_dtype)d;
   return MRT_DTYPE_COUNT;
+}
+
+mrt_dtype mrt_narrow_moved(const mrt_narrowing *w, const mrt_node *n) {
+  double elements = 0;
+  if (!mrt_narrow_moves(n) || mrt_node_is_view(n) || n->nout != 1)
+    return MRT_DTYPE_COUNT;
+  for (int k = 0; k < n->nin; k++) {
+    if (mrt_narrow_never(w, n->in[k])) return MRT_DTYPE_COUNT;
+    elements += (double)mrt_type_count(&n->in[k]->type);
+  }
+  bool fewer = elements <= (double)mrt_type_count(&n->out[0]->type);
+  return fewer ? mrt_narrow_only(w, n->out[0]) : MRT_DTYPE_COUNT;
 }
 
 mrt_dtype mrt_narrow_output(const mrt_narrowing *w, const mrt_value *v,

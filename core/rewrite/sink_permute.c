@@ -10,11 +10,13 @@
  *           Inputs from outside vote for the order they lie in, readers
  *           outside for the one they want, each with the bytes that another
  *           order would have them gather or copy.  The winner's group computes
- *           the turned results; views turn them back.
+ *           the turned results; views turn them back.  A cat, whose inputs have
+ *           other shapes, is a group of its own
  *   never   touches what draws by position (dropout) or adds up (sums): every
  *           element is computed by the same operators, so no bit changes
  *
  * SPDX-License-Identifier: MIT */
+#include "op/move.h"
 #include "op/views.h"
 #include "rewrite/rewrite.h"
 
@@ -157,6 +159,19 @@ static mrt_status shorten(turning *w, mrt_node *n) {
   return MRT_OK;
 }
 
+static bool is_cat(const mrt_node *n) { return n->op->number == MRT_OP_cat; }
+
+/* The options of n turned by `back`: a cat goes along its dimension, wherever
+ * that is then. */
+static const void *turned_options(const mrt_node *n, turn back,
+                                  mrt_dim_options *room) {
+  if (!is_cat(n)) return n->options;
+  int64_t dim = ((const mrt_dim_options *)n->options)->dim;
+  for (int d = 0; d < n->out[0]->type.rank; d++)
+    if (turn_at(back, d) == dim) room->dim = d;
+  return room;
+}
+
 /* Compute n's result turned back by `how`, and the result as a view of it. */
 static mrt_status turn_node(turning *w, mrt_node *n, turn how) {
   mrt_value *in[4], *v = n->out[0], *seen;
@@ -167,8 +182,10 @@ static mrt_status turn_node(turning *w, mrt_node *n, turn how) {
     mrt_value *base = base_of(n->in[k], &lies);
     MRT_TRY(view_of(w, base, turn_then(lies, back, rank), &in[k]));
   }
+  mrt_dim_options room = { 0 };
   mrt_node *turned =
-      mrt_graph_node(w->g, n->op, n->nin, in, n->options, 1, &t, n->origin);
+      mrt_graph_node(w->g, n->op, n->nin, in, turned_options(n, back, &room), 1,
+                     &t, n->origin);
   if (!turned) return mrt_nomem(&w->g->ctx->error);
   turned->out[0]->name = v->name;
   MRT_TRY(mrt_graph_append(w->g, turned));
@@ -201,9 +218,10 @@ static mrt_status rewrite(turning *w) {
 /* ---- groups -------------------------------------------------------------- */
 
 static bool may_turn(const mrt_node *n) {
-  return (n->op->traits & MRT_POINTWISE) && !(n->op->traits & MRT_RANDOM) &&
-         !mrt_node_is_update(n) && n->nout == 1 && n->nin > 0 && n->nin <= 4 &&
-         n->out[0]->type.rank > 1;
+  bool pointwise =
+      (n->op->traits & MRT_POINTWISE) && !(n->op->traits & MRT_RANDOM);
+  return (pointwise || is_cat(n)) && !mrt_node_is_update(n) && n->nout == 1 &&
+         n->nin > 0 && n->nin <= 4 && n->out[0]->type.rank > 1;
 }
 
 static mrt_status note_use(turning *w, const mrt_value *v, int node, int k) {
@@ -251,7 +269,9 @@ static mrt_status gather(turning *w) {
     for (int k = 0; k < node->nin; k++) {
       MRT_TRY(note_use(w, node->in[k], i, k));
       int maker = w->made_at[node->in[k]->id];
-      if (may && maker >= 0 && w->leader[maker] >= 0) unite(w, i, maker);
+      bool one = may && maker >= 0 && w->leader[maker] >= 0 && !is_cat(node) &&
+                 !is_cat(g->nodes[maker]);
+      if (one) unite(w, i, maker);
     }
   }
   for (int k = 0; k < g->output_count; k++)

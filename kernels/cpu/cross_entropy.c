@@ -57,6 +57,84 @@ static real element(const mrt_operand *x, int64_t at) {
   return *mrt_reals_in(x, at, 1, &room);
 }
 
+/* ---- rows shorter than a vector ------------------------------------------ */
+
+/* So many are turned, for lanes to be rows: the bits are those of one by one. */
+enum { TURNED = 64 };
+
+static bool is_short(const mrt_call *c, int64_t n) {
+  const mrt_cross_entropy_options *o = c->options;
+  return n > 0 && n < LANES && !(o->label_smoothing > 0);
+}
+
+/* log sum exp of each of m rows at x is max + rest. */
+static void log_sums_short(const real *x, int64_t n, int64_t m, real *max,
+                           real *rest) {
+  real t[LANES][TURNED] = { { 0 } }, shift[TURNED], sum[TURNED] = { 0 };
+  for (int64_t j = 0; j < n; j++)
+    for (int64_t i = 0; i < m; i++) t[j][i] = x[i * n + j];
+  for (int i = 0; i < TURNED; i++) max[i] = -MRT_INF;
+  for (int64_t j = 0; j < n; j++)
+    for (int i = 0; i < TURNED; i++)
+      max[i] = t[j][i] > max[i] ? t[j][i] : max[i];
+  for (int i = 0; i < TURNED; i++) shift[i] = max[i] > -MRT_INF ? max[i] : 0;
+  for (int64_t j = 0; j < n; j++)
+#pragma omp simd
+    for (int i = 0; i < TURNED; i++) sum[i] += exp_down(t[j][i] - shift[i]);
+#pragma omp simd
+  for (int i = 0; i < TURNED; i++) rest[i] = m_log(sum[i]);
+}
+
+static void losses_short(const mrt_call *c, int64_t r, int64_t end) {
+  const mrt_cross_entropy_options *o = c->options;
+  const mrt_operand *targets = &c->in[1];
+  real *loss = c->out[0].data, *lse = c->out[1].data;
+  int64_t n = mrt_cols(&c->in[0]);
+  real room[LANES * TURNED], max[TURNED], rest[TURNED];
+  for (int64_t m; r < end; r += m) {
+    m = end - r < TURNED ? end - r : TURNED;
+    const real *x = mrt_reals_in(&c->in[0], r * n, m * n, room);
+    log_sums_short(x, n, m, max, rest);
+    for (int64_t i = 0; i < m; i++) {
+      int64_t id = mrt_id(targets->data, targets->type.dtype, r + i);
+      loss[r + i] = lse[r + i] = 0;
+      if (id == o->ignore_index) continue;
+      id = mrt_checked_id(c, id, n);
+      loss[r + i] = rest[i] - (x[i * n + id] - max[i]);
+      lse[r + i] = rest[i] + max[i];
+    }
+  }
+}
+
+/* Gradients of rows: what is one for a row is written down for each element. */
+static void grads_short(const mrt_call *c, int64_t r, int64_t end) {
+  const mrt_cross_entropy_options *o = c->options;
+  const mrt_operand *targets = &c->in[1];
+  const real *lse = c->in[2].data, *dloss = c->in[3].data;
+  int64_t n = mrt_cols(&c->in[0]);
+  real room[LANES * TURNED], shift[LANES * TURNED], by[LANES * TURNED];
+  for (int64_t m; r < end; r += m) {
+    m = end - r < TURNED ? end - r : TURNED;
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t j = 0; j < n; j++)
+        shift[i * n + j] = lse[r + i], by[i * n + j] = dloss[r + i];
+    const real *x = mrt_reals_in(&c->in[0], r * n, m * n, room);
+    real *dx = mrt_reals_place(&c->out[0], r * n, room);
+#pragma omp simd
+    for (int64_t i = 0; i < m * n; i++) dx[i] = m_exp(x[i] - shift[i]) * by[i];
+    for (int64_t i = 0; i < m; i++) {
+      int64_t id = mrt_id(targets->data, targets->type.dtype, r + i);
+      if (id == o->ignore_index)
+        memset(dx + i * n, 0, (size_t)n * sizeof *dx);
+      else
+        dx[i * n + mrt_checked_id(c, id, n)] -= dloss[r + i];
+    }
+    mrt_reals_out(&c->out[0], r * n, m * n, dx);
+  }
+}
+
+/* ---- any rows ------------------------------------------------------------- */
+
 static void losses_part(const mrt_call *c, const void *unused, int part,
                         int parts) {
   const mrt_cross_entropy_options *o = c->options;
@@ -65,6 +143,10 @@ static void losses_part(const mrt_call *c, const void *unused, int part,
   real *loss = c->out[0].data, *lse = c->out[1].data;
   int64_t n = mrt_cols(&c->in[0]), r, end;
   mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  if (is_short(c, n)) {
+    losses_short(c, r, end);
+    return;
+  }
   for (; r < end; r++) {
     int64_t id = mrt_id(targets->data, targets->type.dtype, r);
     loss[r] = lse[r] = 0;
@@ -127,6 +209,10 @@ static void grad_part(const mrt_call *c, const void *unused, int part,
   int64_t n = mrt_cols(&c->in[0]), r, end;
   size_t bytes = (size_t)n * mrt_dtypes[dx->type.dtype].bytes;
   mrt_share(n ? mrt_rows(&c->in[0]) : 0, part, parts, &r, &end);
+  if (is_short(c, n)) {
+    grads_short(c, r, end);
+    return;
+  }
   for (; r < end; r++) {
     int64_t id = mrt_id(targets->data, targets->type.dtype, r);
     if (id == o->ignore_index)

@@ -72,6 +72,20 @@ describe("a precision policy", function()
     assert.equal(arena(), arena(256, 128))
   end)
 
+  it("rounds what is moved before it is moved, where that is no more", function()
+    local a, b = mrt.eval(mrt.randn(4, 8)), mrt.eval(mrt.randn(4, 24))
+    local w = mrt.eval(mrt.randn(16, 32))
+    local step = mrt.compile(function(x, y)
+      return mrt.cat({ x:exp(), y:tanh() }, 2):linear(w)
+    end, { precision = policy.precision.bf16() })
+    local found
+    for _, v in ipairs(step:plan(a, b):values()) do found = v.op == "cat" and v.type or found end
+    assert.equal("bf16[4,32]", found)
+    local whole = mrt.cat({ a:exp(), b:tanh() }, 2):to "bf16"
+    local wanted = mrt.eval(whole:linear(w:to "bf16"):to "f32")
+    assert.is_true((step(a, b) - wanted):abs():max():item() < 0.05)
+  end)
+
   it("gives the same bits however the step is planned", function()
     for _, p in ipairs { policy.precision.bf16(), policy.precision.f16() } do
       local wanted = train({ precision = p }, 4)

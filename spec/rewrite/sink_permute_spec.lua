@@ -63,6 +63,26 @@ describe("the pass permutes", function()
     assert.is_true(bits { step(x, y) } == bits { mrt.compile(f, { sink_permute = false })(x, y) })
   end)
 
+  it("takes cats along, of one to four values, wherever their dimension goes", function()
+    for count = 1, 4 do
+      local xs = {}
+      for i = 1, count do xs[i] = mrt.eval(mrt.randn(2, 3 + i, 5, 4)) end
+      local function f(...)
+        local turned = {}
+        for i, x in ipairs { ... } do
+          turned[i] = x:permute(1, 3, 4, 2):exp():permute(1, 4, 2, 3)
+        end
+        local all = mrt.cat(turned, 2)
+        local loss = all:permute(1, 3, 4, 2):softmax(4):square():sum()
+        return loss, all:tanh():permute(1, 3, 4, 2):cumsum(4), table.unpack(mrt.grad(loss, { ... }))
+      end
+      local step, plain = mrt.compile(f), mrt.compile(f, { sink_permute = false })
+      assert.is_true(bits { step(table.unpack(xs)) } == bits { plain(table.unpack(xs)) })
+      local moved, before = copies(step, table.unpack(xs)), copies(plain, table.unpack(xs))
+      assert.is_true(moved < before, count .. ": " .. moved .. ", " .. before)
+    end
+  end)
+
   it("makes one view, or none, of views in a row", function()
     local x = mrt.eval(mrt.randn(2, 3, 4))
     local step = mrt.compile(function(a)

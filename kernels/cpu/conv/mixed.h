@@ -40,10 +40,36 @@ static void set_how(const mrt_call *call, int64_t kernel_h, conv *c,
 
 /* ---- x ------------------------------------------------------------------- */
 
+#if CONV_DOTS
+/* Those of few pairs, n values of each: in one register. */
+static void copy_few(const tile *t, int64_t units, int64_t n, real *to) {
+  __mmask32 there = (__mmask32)((1ull << n) - 1);
+  __mmask32 all = (__mmask32)((1ull << 2 * units) - 1);
+  for (int e = 0; e < t->count; e++)
+    for (int row = 0; row < ROWS; row++, to += units) {
+      const void **from = &t->r[e].row[row];
+      if (*from == zeros) continue;
+      __m512i x = _mm512_maskz_loadu_epi16(there, *from);
+      _mm512_mask_storeu_epi16(to, all, x);
+      *from = to;
+    }
+}
+static bool are_few(const reader *x, int64_t units) {
+  return x->plain && x->pairs && units <= LANES;
+}
+#else
+static void copy_few(const tile *t, int64_t units, int64_t n, real *to) {}
+static bool are_few(const reader *x, int64_t units) { return false; }
+#endif
+
 /* The reads of a tile as units. */
 static void copy_reads(const conv *c, const part *p, real *to, tile *t) {
   reader x = c->how->with.a;
   int64_t n = least(p->cs * c->each, depth_of(c) - p->c * c->each);
+  if (are_few(&x, p->cs)) {
+    copy_few(t, p->cs, n, to);
+    return;
+  }
   for (int e = 0; e < t->count; e++)
     for (int row = 0; row < ROWS; row++, to += p->cs) {
       const void **from = &t->r[e].row[row];

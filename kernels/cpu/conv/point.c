@@ -34,6 +34,7 @@ static point point_of(const mrt_call *call, bool back, const real *bias) {
                          .b = w,
                          .compute = o->compute,
                          .dots = call->dots,
+                         .tiles = call->tiles,
                          .accumulate = MRT_DTYPE_COUNT,
                          .c = out->data,
                          .row = to,

@@ -16,11 +16,15 @@
 
 enum { PRODUCTS_CHANNELS = 16 }; /* of x and of y: fewer make poor tiles */
 
-static inline bool products_serve(const mrt_call *c, const mrt_type *w) {
+static inline bool may_be_products(const mrt_call *c) {
   const mrt_conv_options *o = c->options;
   bool narrow =
       o->accumulate != MRT_DTYPE_COUNT && mrt_is_narrow(o->accumulate);
-  return !narrow && o->groups == 1 && w->dims[0] >= PRODUCTS_CHANNELS &&
+  return !narrow && o->groups == 1;
+}
+
+static inline bool products_serve(const mrt_call *c, const mrt_type *w) {
+  return may_be_products(c) && w->dims[0] >= PRODUCTS_CHANNELS &&
          w->dims[1] >= PRODUCTS_CHANNELS;
 }
 
@@ -36,11 +40,15 @@ static inline bool is_strided(const mrt_call *c) {
   return o->stride.at[0] > 1 || o->stride.at[1] > 1;
 }
 
-/* y or dx of a kernel of 1 x 1 without padding. */
+/* y or dx of a kernel of 1 x 1 without padding.  Few channels of y are few
+ * columns, which a product of pairs has by lanes all the same. */
 static inline bool is_point(const mrt_call *c) {
   const mrt_conv_options *o = c->options;
   const mrt_type *w = &c->in[1].type;
-  return products_serve(c, w) && w->dims[2] == 1 && w->dims[3] == 1 &&
+  bool few = c->dots && c->in[0].type.dtype == MRT_bf16 &&
+             c->in[0].type.dims[3] == w->dims[1] && may_be_products(c) &&
+             w->dims[1] >= PRODUCTS_CHANNELS;
+  return (few || products_serve(c, w)) && w->dims[2] == 1 && w->dims[3] == 1 &&
          o->padding.at[0] == 0 && o->padding.at[1] == 0;
 }
 

@@ -80,7 +80,8 @@ static double time_of(const mrt_gemm *g) {
  * and would have to be packed for few rows: take rows for columns. */
 static bool is_turned(const mrt_gemm *g) {
   if (mrt_gemm_is_few(g)) return false;
-  if (g->n < LANES / 2 && g->n < g->m) return true;
+  bool well = mrt_gemm_is_mixed(g) && g->a.col == 1 && lies_well(g, &g->a);
+  if (g->n < LANES / 2 && g->n < g->m && !well) return true;
   if (g->m >= g->n) return false;
   mrt_gemm t = mrt_gemm_turned(g);
   return time_of(&t) < time_of(g);

@@ -154,6 +154,22 @@ static void find_sums(const mixed_job *t, real *tile, int64_t i, int64_t j,
   }
 }
 
+/* Is what is added one number for a column, or nothing? */
+static bool is_by_column(const tile_place *at) {
+  return !at->bias || (at->bias_row == 0 && at->bias_col == 1);
+}
+
+/* A tile of fewer columns than its vectors have may be put whole, by vectors,
+ * where it has room: `bias` is theirs then, zeros after the last. */
+static void widen_place(int vecs, real *bias, tile_place *at) {
+  int all = vecs * LANES;
+  if (at->bias) {
+    for (int j = 0; j < all; j++) bias[j] = j < at->n ? at->bias[j] : 0;
+    at->bias = bias;
+  }
+  at->n = all;
+}
+
 static void run_block(const mixed_job *t, int64_t p, int64_t k, int64_t i,
                       int64_t m, int64_t j, int64_t n) {
   const mrt_gemm *g = t->g;
@@ -170,7 +186,11 @@ static void run_block(const mixed_job *t, int64_t p, int64_t k, int64_t i,
       if (last && g->bias)
         at.bias = g->bias + (i + r) * g->bias_row + (j + s) * g->bias_col;
       strip a = strip_of(t, i, r, m, p, k);
-      run_tile(t, (int)ceil_div(at.n, LANES), k, &a, t->pb + s * k, &at);
+      int vecs = (int)ceil_div(at.n, LANES);
+      real bias[COLS];
+      tile_place own = at;
+      if (own.c == tile && is_by_column(&at)) widen_place(vecs, bias, &own);
+      run_tile(t, vecs, k, &a, t->pb + s * k, &own);
       if (last && g->dtype != MRT_f32) round_tile(g, &at, i + r, j + s);
     }
 }

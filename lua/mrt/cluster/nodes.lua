@@ -198,7 +198,7 @@ end
 local function options(eager)
   return { fuse_epilogue = false, add_products = false, order = "program", update_rows = false,
     mask_batch_norm = false, split_batch_norm = false, update_products = false,
-    keep_matrices = false, spend = 0, fuse = not eager }
+    keep_matrices = false, keep_images = false, spend = 0, fuse = not eager }
 end
 
 local function planned(piece, dtype)

@@ -34,6 +34,8 @@ local MOST_EFFORT = 1000
 ---  their gradients, some rows at a time: no such gradient is stored
 ---@field keep_matrices? boolean  weights that many products of few rows read in bf16 or
 ---  f16 are rounded, and turned, once
+---@field keep_images? boolean  images of few channels are rounded once for their
+---  convolutions in bf16 or f16
 ---@field fuse? boolean       pointwise fusion
 ---@field inplace? boolean    results in the place of inputs
 ---@field share? boolean      values that share memory
