@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "graph/graph.h"
+#include "op/cast.h"
 
 #include <string.h>
 
@@ -102,6 +103,19 @@ mrt_status mrt_graph_append(mrt_graph *g, mrt_node *node) {
     return mrt_nomem(&g->ctx->error);
   g->nodes[g->node_count++] = node;
   return MRT_OK;
+}
+
+mrt_status mrt_graph_cast(mrt_graph *g, mrt_value *v, mrt_dtype dtype,
+                          mrt_origin origin, mrt_value **out) {
+  mrt_cast_options o = { .dtype = dtype };
+  mrt_type t = v->type;
+  t.dtype = dtype;
+  mrt_node *n =
+      mrt_graph_node(g, mrt_ops[MRT_OP_cast], 1, &v, &o, 1, &t, origin);
+  if (!n) return mrt_nomem(&g->ctx->error);
+  *out = n->out[0];
+  (*out)->name = v->name;
+  return mrt_graph_append(g, n);
 }
 
 void mrt_graph_count_uses(mrt_graph *g) {

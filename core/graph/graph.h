@@ -122,6 +122,9 @@ mrt_node *mrt_graph_node(mrt_graph *g, const mrt_op *op, int nin,
  * into an order. */
 mrt_status mrt_graph_unary(mrt_graph *g, int op, mrt_value *in,
                            mrt_node **node);
+/* `v` in another dtype, appended to the order; it has v's name. */
+mrt_status mrt_graph_cast(mrt_graph *g, mrt_value *v, mrt_dtype dtype,
+                          mrt_origin origin, mrt_value **out);
 /* Replace the order; `nodes` lives in the graph's arena. */
 void mrt_graph_set_order(mrt_graph *g, mrt_node **nodes, int count);
 /* The order as it is, for the time of this pass, whose own begins empty; NULL:

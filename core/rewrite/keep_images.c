@@ -12,7 +12,6 @@
  *           leaves no room a plan is made without this pass (plan/pipeline.c)
  *
  * SPDX-License-Identifier: MIT */
-#include "op/cast.h"
 #include "rewrite/precision.h"
 
 #include <string.h>
@@ -42,19 +41,6 @@ static bool is_small(const mrt_node *n) {
          (double)mrt_type_count(larger_side(n));
 }
 
-static mrt_status rounded(mrt_graph *g, mrt_value *v, mrt_dtype dtype,
-                          mrt_value **memo) {
-  if (*memo) return MRT_OK;
-  mrt_cast_options o = { .dtype = dtype };
-  mrt_type t = v->type;
-  t.dtype = dtype;
-  mrt_node *n =
-      mrt_graph_node(g, mrt_ops[MRT_OP_cast], 1, &v, &o, 1, &t, v->origin);
-  if (!n) return mrt_nomem(&g->ctx->error);
-  *memo = n->out[0], (*memo)->name = v->name;
-  return mrt_graph_append(g, n);
-}
-
 static mrt_status replace(mrt_graph *g, mrt_node *n, mrt_value *image) {
   mrt_value **in = MRT_NEW(&g->arena, mrt_value *, n->nin);
   if (!in) return mrt_nomem(&g->ctx->error);
@@ -77,7 +63,8 @@ mrt_status mrt_pass_keep_images(mrt_rewrite *r) {
     mrt_dtype to = rounds_to(n);
     if (to != MRT_DTYPE_COUNT && is_small(n)) {
       mrt_value **memo = &made[(size_t)n->in[0]->id * MRT_DTYPE_COUNT + to];
-      MRT_TRY(rounded(g, n->in[0], to, memo));
+      if (!*memo)
+        MRT_TRY(mrt_graph_cast(g, n->in[0], to, n->in[0]->origin, memo));
       MRT_TRY(replace(g, n, *memo));
     }
     MRT_TRY(mrt_graph_append(g, n));

@@ -18,7 +18,6 @@
  *           is made without this pass (plan/pipeline.c)
  *
  * SPDX-License-Identifier: MIT */
-#include "op/cast.h"
 #include "op/matmul.h"
 #include "op/sums.h"
 #include "op/views.h"
@@ -133,14 +132,7 @@ static mrt_status turn(mrt_graph *g, mrt_value *v, mrt_value **out) {
 static mrt_status round_to(mrt_graph *g, mrt_value *v, mrt_dtype dtype,
                            mrt_value **out) {
   if (v->type.dtype == dtype) return *out = v, MRT_OK;
-  mrt_cast_options o = { .dtype = dtype };
-  mrt_type t = v->type;
-  t.dtype = dtype;
-  mrt_node *n =
-      mrt_graph_node(g, mrt_ops[MRT_OP_cast], 1, &v, &o, 1, &t, v->origin);
-  MRT_TRY(put(g, n, out));
-  (*out)->name = v->name;
-  return MRT_OK;
+  return mrt_graph_cast(g, v, dtype, v->origin, out);
 }
 
 /* The matrix as products of this order read it, with the terms of a sum side by

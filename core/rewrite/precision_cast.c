@@ -5,7 +5,6 @@
  * node that wants them, so the graph stays in a legal order throughout.
  *
  * SPDX-License-Identifier: MIT */
-#include "op/cast.h"
 #include "rewrite/precision.h"
 
 mrt_status mrt_narrow_put(mrt_narrowing *w, mrt_node *n) {
@@ -14,15 +13,7 @@ mrt_status mrt_narrow_put(mrt_narrowing *w, mrt_node *n) {
 
 mrt_status mrt_narrow_cast(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
                            mrt_origin origin, mrt_value **out) {
-  mrt_cast_options o = { .dtype = dtype };
-  mrt_type t = v->type;
-  t.dtype = dtype;
-  mrt_node *n =
-      mrt_graph_node(w->g, mrt_ops[MRT_OP_cast], 1, &v, &o, 1, &t, origin);
-  MRT_TRY(mrt_narrow_put(w, n));
-  *out = n->out[0];
-  (*out)->name = v->name;
-  return MRT_OK;
+  return mrt_graph_cast(w->g, v, dtype, origin, out);
 }
 
 mrt_status mrt_narrow_view(mrt_narrowing *w, const mrt_node *n, mrt_value *in,
