@@ -18,8 +18,8 @@
 
 #include "gemm/gemm.h"
 
-/* So many columns at once. */
-enum { SOME = 4 };
+/* So many columns at once: a vector that every processor has. */
+enum { SOME = 16 / (int)sizeof(real) };
 typedef real some __attribute__((vector_size(SOME * sizeof(real))));
 typedef some any_some __attribute__((aligned(sizeof(real)), may_alias));
 
