@@ -50,7 +50,7 @@ turn_rows(const uint16_t *rows, int m, int n, uint16_t *c, int64_t column) {
  * are `column` apart. */
 static void turn_tile(mrt_dtype dtype, const real *sums, int64_t row, int m,
                       int n, uint16_t *c, int64_t column) {
-  uint16_t rounded[ROWS * COLS];
+  uint16_t rounded[ROWS * COLS + 8]; /* eight are read from any that is there */
   if (n < COLS) memset(rounded, 0, sizeof rounded);
   for (int i = 0; i < m; i += ROWS) {
     int rows = m - i < ROWS ? m - i : ROWS;
