@@ -44,9 +44,9 @@ typedef struct amx_job {
   int64_t sums_i, sums_j, ld; /* where sums begin in c; their row */
 } amx_job;
 
+/* Not equal blocks: a longer sum never takes less scratch. */
 static int64_t step_of(int64_t k) {
-  int64_t blocks = k > K_AT_ONCE ? ceil_div(k, K_AT_ONCE) : 1;
-  return round_up(ceil_div(k, blocks), TILE);
+  return round_up(least(k, K_AT_ONCE), TILE);
 }
 static int64_t pairs_of(const mrt_gemm *g) { return ceil_div(g->k, 2); }
 static int64_t columns_of(const mrt_gemm *g) {
