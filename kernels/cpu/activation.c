@@ -25,20 +25,12 @@ static inline real gelu_erf_slope(real x) {
 #define SILU_PAST 87
 #endif
 
-static inline real silu_above(real x) {
-  return x < -SILU_PAST ? -SILU_PAST : x;
-}
-static inline real silu_within(real x) {
-  x = silu_above(x);
-  return x > SILU_PAST ? SILU_PAST : x;
-}
-
 static inline real silu(real x) {
-  return silu_above(x) / (1 + m_exp_inside(-silu_within(x)));
+  return m_above(x, SILU_PAST) / (1 + m_exp_inside(-m_within(x, SILU_PAST)));
 }
 
 static inline real silu_slope(real x) {
-  x = silu_within(x);
+  x = m_within(x, SILU_PAST);
   real s = 1 / (1 + m_exp_inside(-x));
   return s * (1 + x * (1 - s));
 }

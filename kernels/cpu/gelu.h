@@ -20,25 +20,17 @@
 #define MRT_GELU_PAST REAL(9.9)
 #endif
 
-static inline real gelu_above(real x) {
-  return x < -MRT_GELU_PAST ? -MRT_GELU_PAST : x;
-}
-static inline real gelu_within(real x) {
-  x = gelu_above(x);
-  return x > MRT_GELU_PAST ? MRT_GELU_PAST : x;
-}
-
 static inline real gelu_exp(real x, real xx) {
   return m_exp_inside(-MRT_GELU_RATE * x * (1 + MRT_GELU_CUBIC * xx));
 }
 
 static inline real gelu_tanh(real x) {
-  real near = gelu_within(x);
-  return gelu_above(x) / (1 + gelu_exp(near, near * near));
+  real near = m_within(x, MRT_GELU_PAST);
+  return m_above(x, MRT_GELU_PAST) / (1 + gelu_exp(near, near * near));
 }
 
 static inline real gelu_tanh_slope(real x) {
-  x = gelu_within(x);
+  x = m_within(x, MRT_GELU_PAST);
   real xx = x * x, s = 1 / (1 + gelu_exp(x, xx));
   return s + s * (1 - s) * x * (MRT_GELU_RATE * (1 + 3 * MRT_GELU_CUBIC * xx));
 }

@@ -276,10 +276,7 @@ static bool linear_tiny(const mrt_call *c) {
 }
 
 static void run_batch(const mrt_call *c, const batch *t) {
-  if (t->count == 1 && mrt_gemm_is_tiny(&t->g)) {
-    mrt_gemm_tiny(&t->g);
-    return;
-  }
+  if (t->count == 1 && run_tiny(&t->g)) return;
   batch_team who = team_of(c, t);
   batch_run r = { t, who.cuts, (char *)c->scratch + t->bias, who.bytes };
   mrt_parallel(c, who.team, run_part, &r);

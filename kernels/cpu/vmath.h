@@ -12,6 +12,13 @@
 #include "cpu.h"
 #include "wide.h"
 
+/* x, held at `past` from 0: below; on both sides.  NaN passes through. */
+static inline real m_above(real x, real past) { return x < -past ? -past : x; }
+static inline real m_within(real x, real past) {
+  x = m_above(x, past);
+  return x > past ? past : x;
+}
+
 #ifdef MRT_F64
 static inline real m_exp(real x) { return exp(x); }
 static inline real m_exp_inside(real x) { return exp(x); }
@@ -48,34 +55,14 @@ static inline float power_of_2(int32_t n) {
   return bits_float((uint32_t)(n + 127) << 23);
 }
 
-/* 2^k e^x, k 0 or -1.  x = n ln 2 + r, |r| <= ln 2 / 2: e^x = 2^n e^r.
- * n ln2_high is exact, and 2^(n + k) is applied in halves, so that the ends
- * overflow and underflow as they should.  Every comparison is false for NaN,
- * which passes through. */
-static inline float exp_scaled(float x, int32_t k) {
-  const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-  x = x > 90 ? 90 : x;
-  x = x < -104 ? -104 : x;
-  float t = fma_(x, 0x1.715476p0f, magic), n = t - magic;
-  float r = fma_(n, -0x1.63p-1f, x);
-  r = fma_(n, 0x1.bd0106p-13f, r);
-  float p = 1.9875691500e-4f;
-  p = fma_(p, r, 1.3981999507e-3f);
-  p = fma_(p, r, 8.3334519073e-3f);
-  p = fma_(p, r, 4.1665795894e-2f);
-  p = fma_(p, r, 1.6666665459e-1f);
-  p = fma_(p, r, 5.0000001201e-1f);
-  p = fma_(p, r * r, r) + 1;
-  int32_t i = (int32_t)(float_bits(t) - float_bits(magic)) + k, half = i >> 1;
-  return p * power_of_2(half) * power_of_2(i - half);
-}
-static inline float m_exp(float x) { return exp_scaled(x, 0); }
-
-/* exp(x) for x from -87 to 88, about half the work of m_exp: nothing overflows
- * or is subnormal.  NaN passes through. */
-static inline float m_exp_inside(float x) {
-  const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-  float t = fma_(x, 0x1.715476p0f, magic), n = t - magic;
+/* x = n ln 2 + r, |r| <= ln 2 / 2: e^r, and n in the low bits of t, over those of
+ * EXP_MAGIC, which are 0.  n ln2_high is exact. */
+#define EXP_MAGIC 0x1.8p23f /* adding it rounds to an integer */
+typedef struct exp_parts {
+  float t, p;
+} exp_parts;
+static inline exp_parts exp_split(float x) {
+  float t = fma_(x, 0x1.715476p0f, EXP_MAGIC), n = t - EXP_MAGIC;
   float r = fma_(n, -0x1.63p-1f, x), p = 1.9875691500e-4f;
   r = fma_(n, 0x1.bd0106p-13f, r);
   p = fma_(p, r, 1.3981999507e-3f);
@@ -83,9 +70,26 @@ static inline float m_exp_inside(float x) {
   p = fma_(p, r, 4.1665795894e-2f);
   p = fma_(p, r, 1.6666665459e-1f);
   p = fma_(p, r, 5.0000001201e-1f);
-  p = fma_(p, r * r, r) + 1;
-  /* The low bits of t are n, those of magic are 0: this is p 2^n. */
-  return p * bits_float((float_bits(t) << 23) + 0x3f800000);
+  return (exp_parts){ t, fma_(p, r * r, r) + 1 };
+}
+
+/* 2^k e^x, k 0 or -1.  2^(n + k) is applied in halves, so that the ends overflow
+ * and underflow as they should.  Every comparison is false for NaN, which passes
+ * through. */
+static inline float exp_scaled(float x, int32_t k) {
+  x = x > 90 ? 90 : x;
+  exp_parts e = exp_split(x < -104 ? -104 : x);
+  int32_t i = (int32_t)(float_bits(e.t) - float_bits(EXP_MAGIC)) + k;
+  int32_t half = i >> 1;
+  return e.p * power_of_2(half) * power_of_2(i - half);
+}
+static inline float m_exp(float x) { return exp_scaled(x, 0); }
+
+/* exp(x) for x from -87 to 88, about half the work of m_exp: nothing overflows
+ * or is subnormal.  NaN passes through. */
+static inline float m_exp_inside(float x) {
+  exp_parts e = exp_split(x);
+  return e.p * bits_float((float_bits(e.t) << 23) + 0x3f800000);
 }
 
 /* x = 2^e (1 + f), 1 + f from sqrt(1/2) to sqrt(2); subnormals are scaled up
@@ -180,7 +184,7 @@ static inline float m_erf(float x) {
 
 /* x is r + q pi / 2: sine and cosine of r.  The remainder is taken in double,
  * exact enough while |x| <= M_NEAR. */
-#define M_NEAR 1e5f
+#define M_NEAR    1e5f
 typedef struct turned {
   float sine, cosine;
   uint32_t q;

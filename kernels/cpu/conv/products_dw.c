@@ -29,7 +29,7 @@ typedef struct products_dw {
   bool in_place;              /* x is read where it lies, dw is the sums */
   mrt_matrix x, dy;           /* [places, C], [O, places] */
   mrt_dtype compute, dtype;
-  bool dots; /* as of mrt_gemm */
+  bool dots, tiles; /* as of mrt_gemm */
   void *dw;
   /* of this run */
   real *copies, *sums; /* [taps][some][C], [taps][count][C] */
@@ -54,6 +54,7 @@ static products_dw products_of(const mrt_call *call) {
                     .dy = { call->in[1].data, 1, w->dims[0], dy->dtype },
                     .compute = o->compute,
                     .dots = call->dots,
+                    .tiles = call->tiles,
                     .dtype = w->dtype,
                     .dw = call->out[0].data };
   p.in_place = is_one_product(call);
@@ -75,6 +76,7 @@ static mrt_gemm product_of(const products_dw *p, int64_t k) {
                      .b = p->x,
                      .compute = p->compute,
                      .dots = p->dots,
+                     .tiles = p->tiles,
                      .accumulate = MRT_DTYPE_COUNT,
                      .row = p->C,
                      .col = 1,
