@@ -168,16 +168,20 @@ describe("a step in stages", function()
       policy.swap.all { least = 1 } }
     local share = pick { false, 0.9, 0.6, 0.3, 0.1 } -- of what may be less
     how.rows = pick { false, false, "last", "early", "ids" }
+    -- of a parameter that several stages read none has the gradient of a micro-batch
+    o.gradient_noise = kind ~= "gpt" and pick { false, false, true } or nil
     data(kind)
     local one, params = prepare(kind, o, how)
     local expected, trained = losses(one, 4), weights(params)
+    local noise = o.gradient_noise and one:gradient_noise()
     one, params = nil, nil
     collectgarbage() collectgarbage()
 
     o.pipeline, o.swap = pipe, swap
     local words = ("seed %%d, %%s, %%s, stage %%d of %%d, %%s %%s %%s %%s %%s, "
-      .. "budget %%s%%s, rows %%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout,
-      how.clip, how.optimizer, narrow, pipe.recompute, share, o.swap and " swapped" or "", how.rows)
+      .. "budget %%s%%s, rows %%s%%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout,
+      how.clip, how.optimizer, narrow, pipe.recompute, share, o.swap and " swapped" or "", how.rows,
+      noise and ", noise" or "")
     local unbounded
     if share then
       local step = prepare(kind, o, how)
@@ -210,6 +214,11 @@ describe("a step in stages", function()
     local lengths = 16 * plan.collectives
     assert(math.abs(sent - plan.wire) <= lengths * p,
       ("%%s: %%d bytes sent, %%g planned"):format(words, sent, plan.wire))
+    for name, wanted in pairs(noise or {}) do
+      local own, most = step:gradient_noise()[name] or 0, narrow == "f32" and 1e-3 or 0.1
+      assert(name == "scale" or math.abs(own - wanted) <= most * math.max(1, math.abs(wanted)),
+        ("%%s: %%s %%g, not %%g"):format(words, name, own, wanted))
+    end
     mrt.pipeline.collect(step)
     -- other sums: of a parameter of two stages, of lengths over stages, of micro-batches in
     -- another order; and what one rank rounds to a narrow dtype may not be where it is cut

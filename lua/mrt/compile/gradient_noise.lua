@@ -128,6 +128,31 @@ local function squares_of(grads, xs)
   return #others > 0 and sum + own_squares(others) or sum
 end
 
+-- The same of a micro-batch that stages compute: each part of the layers has a summand.
+local function squares_by_part(grads, xs, cut)
+  local lists, order, sum = {}, {}, nil
+  for i, g in ipairs(grads) do
+    local parts = cut.parts_of[core.id(core.current(xs[i]))] or { 1 }
+    if #parts > 1 then
+      refuse("parameter '%s' is read by several parts of the layers that 'pipeline' cuts, so no "
+        .. "rank has its gradient of a micro-batch", xs[i]:get_name() or xs[i]:type())
+    end
+    local list = lists[parts[1]]
+    if not list then
+      list = { grads = {}, xs = {} }
+      lists[parts[1]], order[#order + 1] = list, parts[1]
+    end
+    table.insert(list.grads, g)
+    table.insert(list.xs, xs[i])
+  end
+  table.sort(order)
+  for _, part in ipairs(order) do
+    local squares = squares_of(lists[part].grads, lists[part].xs)
+    sum = sum and sum + squares or squares
+  end
+  return sum
+end
+
 function Noise:begin(now)
   now.noise, self.big, self.small, self.seen = self, nil, nil, nil
 end
@@ -146,7 +171,9 @@ function Noise:part(grads, o, xs)
   elseif parts.now == parts.whole then
     parts.degree = parts.whole.marks[#parts.whole.marks].degree
   else
-    parts.now.squares = unscaled(squares_of(grads, xs), o)
+    local cut = parts.now.cut
+    parts.now.squares = unscaled(cut and squares_by_part(grads, xs, cut) or squares_of(grads, xs),
+      o)
   end
 end
 
@@ -168,7 +195,8 @@ local function inverse_rows(now)
   return ((parts.count - 1) / parts.sizes[1] + 1 / last) / parts.count, 1 / (rows * ranks)
 end
 
---- Both averages move on, if the step counts and has parts.
+--- Both averages move on, if the step counts and has parts.  Gradients of a part may be
+--- beyond f16 where that of the batch, a mean of them, is not: they tell nothing.
 ---@nodoc
 function Noise:finish()
   local now, keep = self.trace, self.settings.decay
@@ -185,7 +213,8 @@ function Noise:finish()
   local signal = self.big - noise * all
   local new = op.cat({ op.reshape(noise, { 1 }), op.reshape(signal, { 1 }),
     op.full { shape = { 1 }, value = 1, dtype = "f64" } }, { dim = 1 })
-  self.averages:assign(self.averages * keep + new * (1 - keep))
+  local finite = op.lt(op.abs(noise), op.full { shape = {}, value = math.huge, dtype = "f64" })
+  self.averages:assign(op.where(finite, self.averages * keep + new * (1 - keep), self.averages))
   self.plan.parts, self.plan.small, self.plan.big = now.parts, 1 / own, 1 / all
 end
 

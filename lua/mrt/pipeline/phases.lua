@@ -199,20 +199,22 @@ local function add_to(out, part, x) out[part] = out[part] and op.add(out[part], 
 local LINEAR <const> = {
   cast = { 1, function(y, _, x) return op.cast(y, x:get_dtype()) end },
   mul = { 1, function(y, inputs) return op.mul(y, inputs[2]) end },
+  div = { 1, function(y, inputs) return op.div(y, inputs[2]) end },
   where = { 2, function(y, inputs) return op.where(inputs[1], y, 0) end }, -- 0 / 0 is 0
 }
 
--- The summands of a gradient, by the part that has them.
+-- The summands of a gradient, or of what is added up of several, by the part that has them.
 local function summands(graph, x)
   local name, inputs = core.maker(x)
-  local out, linear = {}, LINEAR[name]
-  if linear and (name == "cast" or not swept(graph, core.id(x))) then
+  local out, linear, own = {}, LINEAR[name], swept(graph, core.id(x)) ~= nil
+  if linear and (name == "cast" or not own) then
     local inner = summands(graph, inputs[linear[1]])
     if next(inner, next(inner)) then
       for part, y in pairs(inner) do out[part] = linear[2](y, inputs, x) end
       return out
     end
-  elseif name == "add" and part_of(graph, inputs[1]) ~= part_of(graph, inputs[2]) then
+  elseif name == "add"
+    and (not own or part_of(graph, inputs[1]) ~= part_of(graph, inputs[2])) then
     for _, y in ipairs(inputs) do
       for part, z in pairs(summands(graph, y)) do add_to(out, part, z) end
     end

@@ -73,9 +73,8 @@ local function with_ends(graph, part, xs, take)
 end
 
 -- A loss that is a function of several sums over the batch has the gradients of these
--- instead of its own; all of them go from part to part.
-local function derive_ends(section, made)
-  local graph
+-- instead of its own, unless those, in `graph`, are read besides; all go from part to part.
+local function derive_ends(section, made, graph)
   return function(y, xs, apart, asked)
     graph = graph or phases.graph(made)
     section.pipeline.graph = graph
@@ -95,7 +94,7 @@ function Cut:grad(next, ys, xs, o)
     return next(ys, all, with(o, "behind", behind))
   end)
   section.pipeline = { graph = graph }
-  section.derive = derive_ends(section, made)
+  section.derive = derive_ends(section, made, self.trace.noise and graph)
   return dx
 end
 
