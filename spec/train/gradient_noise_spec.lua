@@ -139,6 +139,52 @@ describe("the gradient noise of a step", function()
     end
   end)
 
+  it("is the same of micro-batches that stages compute, on a mesh too", function()
+    local code = [[
+      local grid, rows = %s, 8
+      mrt.seed(2)
+      local x, y = mrt.eval(mrt.randn(8, 6), mrt.randn(8, 3))
+      if grid and (grid.data or grid.shard) then
+        rows = 4
+        local from = comm.rank %% 2 * 4 + 1
+        x = mrt.eval(x:slice(1, from, from + 3) + 0)
+        y = mrt.eval(y:slice(1, from, from + 3) + 0)
+      end
+      mrt.seed(1)
+      local layers = {}
+      for i = 1, 4 do
+        layers[2 * i - 1] = nn.Linear(i == 1 and 6 or 16, i == 4 and 3 or 16)
+        layers[2 * i] = i < 4 and nn.Tanh() or nil
+      end
+      local model = nn.Sequential(table.unpack(layers))
+      local opt = optim.adamw(model:parameters(), { lr = 0.01 })
+      if grid then grid.comm = comm end
+      local step = mrt.compile(function(a, b)
+        local out = model(a)
+        local loss = %s
+        opt:step(mrt.grad(loss, model:parameters()), { clip = 1 })
+        return loss
+      end, { accumulate = rows // 2, mesh = grid, gradient_noise = { decay = 0.5 } })
+      for _ = 1, 3 do step(x, y) end
+      local got = step:gradient_noise()
+      return ("%%.9g %%.9g %%g %%g"):format(got.noise, got.signal, got.small, got.big)
+    ]]
+    for _, loss in ipairs { "nn.mse(out, b)",
+      "nn.mse(out, b) + 0.1 * (out:square():mean() + 1):log()" } do
+      local wanted, wanted_signal = ranks.alike(1, code:format("nil", loss)):match "(%S+) (%S+)"
+      for _, mesh in ipairs { "{ pipeline = 2 }", "{ pipeline = 4 }",
+        "{ pipeline = 2, tensor = 2 }", "{ pipeline = 2, data = 2 }",
+        "{ pipeline = 2, shard = 2 }" } do
+        local n = mesh == "{ pipeline = 2 }" and 2 or 4
+        local noise, signal, small, big = ranks.alike(n, code:format(mesh, loss)):match
+          "(%S+) (%S+) (%S+) (%S+)"
+        close(tonumber(wanted), tonumber(noise), 1e-4, mesh)
+        close(tonumber(wanted_signal), tonumber(signal), 1e-4, mesh)
+        assert.same({ "2", "8" }, { small, big })
+      end
+    end
+  end)
+
   it("takes a loss that is a sum, and one of several sums", function()
     local w = mrt.parameter(mrt.ones(4))
     local x = mrt.eval(mrt.randn(8, 4))

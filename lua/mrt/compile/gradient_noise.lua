@@ -132,7 +132,7 @@ end
 local function squares_by_part(grads, xs, cut)
   local lists, order, sum = {}, {}, nil
   for i, g in ipairs(grads) do
-    local parts = cut.parts_of[core.id(core.current(xs[i]))] or { 1 }
+    local parts = cut.parts_of[core.id(core.current(Bucket.wholes[xs[i]] or xs[i]))] or { 1 }
     if #parts > 1 then
       refuse("parameter '%s' is read by several parts of the layers that 'pipeline' cuts, so no "
         .. "rank has its gradient of a micro-batch", xs[i]:get_name() or xs[i]:type())
