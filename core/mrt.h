@@ -372,7 +372,8 @@ struct mrt_plan_options {
                             left halfway, and it runs with mrt_plan_run_part */
   bool handed_on; /* outputs go to other plans of the same step: a precision
                      policy has something narrow come of them and of all that is
-                     forward, as if these were one */
+                     forward, as if these were one; named inputs come from
+                     others, and may be kept compressed */
   const mrt_swap_policy *swap; /* borrowed for the call; NULL: none is */
   /* This batch is one of `ranks` that make the whole one, for random numbers:
    * what has a multiple of `rows` rows draws as it would in that.  0: it is

@@ -7,8 +7,9 @@
  *   method  Two walks: one lists what is kept and asks, one puts the nodes in.
  *           A reader of a view reads the view of what is unpacked.  Blocks run
  *           along trailing dimensions, so rows of a batch do not share scales.
- *   never   packs variables and what comes of them alone, inputs, integers,
- *           statistics, what is drawn again, nor what would not get smaller
+ *   never   packs variables and what comes of them alone, integers, statistics,
+ *           what is drawn again, what would not get smaller, nor inputs, unless
+ *           other plans of the step have made them of the batch (`handed_on`)
  *   why     The choice is part of the program, as a precision is: recomputing,
  *           swapping, order and sharing see nodes like all others, and change
  *           no bit of the result.
@@ -51,12 +52,28 @@ static bool reads_kept(const mrt_node *n) {
   return n->origin.backward && !mrt_node_is_view(n) && !mrt_node_is_update(n);
 }
 
+/* An input that another plan of the step has made, and named. */
+static bool came(const compressing *c, const mrt_value *v) {
+  return c->rewrite->options->handed_on && v->leaf == MRT_LEAF_INPUT && v->name;
+}
+
+/* What a value shows: views and widenings take nothing that is not read. */
+static mrt_value *root_of(mrt_value *v) {
+  mrt_value *root = mrt_value_root(v);
+  while (root->node && root->node->op->number == MRT_OP_cast &&
+         !root->node->origin.backward && root->type.dtype == MRT_f32 &&
+         mrt_is_narrow(root->node->in[0]->type.dtype))
+    root = mrt_value_root(root->node->in[0]);
+  return root;
+}
+
 /* What input k of a node of the backward pass shows of the forward pass; NULL:
  * something else. */
-static mrt_value *kept(const mrt_node *n, int k) {
-  mrt_value *root = mrt_value_root(n->in[k]);
+static mrt_value *kept(const compressing *c, const mrt_node *n, int k) {
+  mrt_value *root = root_of(n->in[k]);
   const mrt_node *maker = root->node;
-  bool yes = maker && !maker->origin.backward && !mrt_node_is_update(maker);
+  bool yes = maker ? !maker->origin.backward && !mrt_node_is_update(maker)
+                   : came(c, root);
   return yes ? root : NULL;
 }
 
@@ -79,7 +96,7 @@ static void find_read(compressing *c) {
   for (int i = 0; i < c->g->node_count; i++) {
     const mrt_node *n = c->g->nodes[i];
     for (int k = 0; k < n->nin && reads_kept(n); k++) {
-      const mrt_value *v = kept(n, k);
+      const mrt_value *v = kept(c, n, k);
       if (v) c->read[v->id] = true;
     }
   }
@@ -91,7 +108,7 @@ static bool is_kept_float(mrt_dtype d) {
 
 static const char *why_not(const compressing *c, const mrt_value *v) {
   if (!is_kept_float(v->type.dtype)) return "it is not f32, bf16 or f16";
-  if (v->node->op->traits & MRT_UNIFORM) return "it is drawn again";
+  if (v->node && v->node->op->traits & MRT_UNIFORM) return "it is drawn again";
   if (mrt_type_count(&v->type) == 0) return "it has no elements";
   if (c->small[v->id]) return "it is a statistic";
   return NULL;
@@ -99,14 +116,18 @@ static const char *why_not(const compressing *c, const mrt_value *v) {
 
 /* ---- asking -------------------------------------------------------------- */
 
+static mrt_origin origin_of(const mrt_value *v) {
+  return v->node ? v->node->origin : (mrt_origin){ 0 };
+}
+
 static mrt_compressible describe(const compressing *c, const mrt_value *v) {
-  const mrt_node *n = v->node;
-  return (mrt_compressible){ .op = n->label,
+  mrt_origin origin = origin_of(v);
+  return (mrt_compressible){ .op = v->node ? v->node->label : "input",
                              .name = v->name,
-                             .file = n->origin.file,
-                             .module = n->origin.module,
-                             .line = n->origin.line,
-                             .layer = n->origin.layer,
+                             .file = origin.file,
+                             .module = origin.module,
+                             .line = origin.line,
+                             .layer = origin.layer,
                              .type = v->type,
                              .bytes = mrt_type_bytes(&v->type),
                              .refused = why_not(c, v) };
@@ -117,6 +138,8 @@ static mrt_value **list(const compressing *c, int *count) {
   const mrt_graph *g = c->g;
   mrt_value **all = MRT_NEW(&c->g->temporary, mrt_value *, c->values);
   *count = 0;
+  for (int i = 0; all && i < c->values; i++)
+    if (!g->values[i]->node && c->read[i]) all[(*count)++] = g->values[i];
   for (int i = 0; all && i < g->node_count; i++)
     for (int k = 0; k < g->nodes[i]->nout; k++) {
       mrt_value *v = g->nodes[i]->out[k];
@@ -210,7 +233,7 @@ static mrt_quantize_options quantizing(mrt_compress_format format,
 static mrt_status pack_one(compressing *c, mrt_value *v) {
   mrt_compress_format format = c->format[v->id];
   mrt_dtype dtype = cast_to(format);
-  mrt_origin origin = v->node->origin;
+  mrt_origin origin = origin_of(v);
   if (dtype != MRT_DTYPE_COUNT)
     return cast(c, v, dtype, origin, &c->codes[v->id]);
   mrt_ints rows = rows_of(&v->type);
@@ -250,7 +273,7 @@ static mrt_status unpack(compressing *c, const mrt_value *v, mrt_origin origin,
 /* What a node of the backward pass reads in place of `v`; *out = v: itself. */
 static mrt_status show(compressing *c, mrt_value *v, mrt_origin origin,
                        mrt_value **out) {
-  mrt_value *root = mrt_value_root(v);
+  mrt_value *root = root_of(v);
   *out = v;
   if (v->id >= c->values || !c->codes[root->id]) return MRT_OK;
   mrt_value **memo = &c->shown[v->id];
@@ -277,10 +300,12 @@ static mrt_status walk(compressing *c) {
   int count = g->node_count;
   mrt_node **nodes = mrt_graph_take_order(g);
   if (!nodes) return mrt_nomem(c->e);
+  for (int i = 0; i < c->values; i++)
+    if (!g->values[i]->node && c->format[i]) MRT_TRY(pack(c, g->values[i]));
   for (int i = 0; i < count; i++) {
     mrt_node *n = nodes[i];
     for (int k = 0; k < n->nin && reads_kept(n); k++)
-      if (kept(n, k)) MRT_TRY(show(c, n->in[k], n->origin, &n->in[k]));
+      if (kept(c, n, k)) MRT_TRY(show(c, n->in[k], n->origin, &n->in[k]));
     MRT_TRY(mrt_graph_append(g, n));
     for (int k = 0; k < n->nout; k++)
       if (n->out[k]->id < c->values && c->format[n->out[k]->id])

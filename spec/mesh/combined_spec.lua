@@ -29,7 +29,6 @@ local code = [[
   local staged = grid and grid.pipeline
   -- dropout and parts of the layers: what a mesh of stages draws is another
   if %s then k, dropout, optimizer = 2, 0, optimizer == "muon" and "adamw" or optimizer end
-  if staged then compress = nil end
   if %s then decay = 0 end
   collectgarbage() collectgarbage()
   mrt.seed(seed)

@@ -170,6 +170,8 @@ describe("a step in stages", function()
     how.rows = pick { false, false, "last", "early", "ids" }
     -- of a parameter that several stages read none has the gradient of a micro-batch
     o.gradient_noise = kind ~= "gpt" and pick { false, false, true } or nil
+    o.compress = pick { false, false, false, "int8", "f8", "nf4",
+      function(value) return not value.refused and value.bytes > 300 and "int8" or nil end } or nil
     data(kind)
     local one, params = prepare(kind, o, how)
     local expected, trained = losses(one, 4), weights(params)
@@ -179,9 +181,9 @@ describe("a step in stages", function()
 
     o.pipeline, o.swap = pipe, swap
     local words = ("seed %%d, %%s, %%s, stage %%d of %%d, %%s %%s %%s %%s %%s, "
-      .. "budget %%s%%s, rows %%s%%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout,
+      .. "budget %%s%%s, rows %%s%%s, compress %%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout,
       how.clip, how.optimizer, narrow, pipe.recompute, share, o.swap and " swapped" or "", how.rows,
-      noise and ", noise" or "")
+      noise and ", noise" or "", type(o.compress) == "function" and "some" or o.compress)
     local unbounded
     if share then
       local step = prepare(kind, o, how)

@@ -232,7 +232,7 @@ end
 ---@return table entry
 function entry.new(self, old, group, k, tensors, n, ...)
   local made = plan_call(self, old, group, k, tensors, n, ...)
-  compress.check(self.given.compress, accumulate.plans(made))
+  if not made.packs then compress.check(self.given.compress, accumulate.plans(made)) end
   if self.options.memory and not self.quiet then core.trim() end -- what planning took is no step's
   return made
 end

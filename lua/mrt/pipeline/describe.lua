@@ -72,6 +72,20 @@ local function phases_of(entry)
   return out
 end
 
+-- Bytes that are packed for the backward pass of a micro-batch: what is held, and what B and W
+-- pack that they compute again.
+local function add_packed(entry, out)
+  local from, to = 0, 0
+  for _, part in pairs(entry.stages) do
+    from, to = from + part.packed, to + part.packed_to
+    for _, kind in ipairs { "B", "W" } do
+      local info = part[kind] and part[kind].plan:info() or {}
+      from, to = from + (info.compressed or 0), to + (info.compressed_to or 0)
+    end
+  end
+  if from > 0 then out.compressed, out.compressed_to = from, to end
+end
+
 --- Add what is known of the stage to what is told of a plan.
 ---@param entry table
 ---@param out table
@@ -81,4 +95,5 @@ return function(entry, out)
   out.pipeline = { stage = stage, stages = entry.order.p, chunks = entry.order.v,
     bubble = sim.bubble, in_flight = sim.in_flight[stage], held = entry.held,
     phases = phases_of(entry) }
+  add_packed(entry, out)
 end

@@ -35,6 +35,8 @@ local hold = {}
 ---@field W mrt.PipelinePhase?
 ---@field carries table<string, integer>  how many there are of "in", "out", "dy" and "dx"
 ---@field wanted table<string, integer>  how often each value is read or sent
+---@field packed integer     bytes of what is held compressed of a micro-batch (pack.lua),
+---@field packed_to integer  of the codes and scales
 
 --- Bytes as they are allocated.
 ---@param bytes integer

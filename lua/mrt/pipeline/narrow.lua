@@ -11,6 +11,7 @@
 --- SPDX-License-Identifier: MIT
 
 local core = require "mrt.core"
+local pack = require "mrt.pipeline.pack"
 local with = require "mrt.util.options".with
 
 local narrow = {}
@@ -71,7 +72,7 @@ local function watched(precision, names, see)
 end
 
 -- A plan of the whole micro-batch, quickly.
-local function probe(maker, precision)
+local function probe(maker, precision, compress)
   local state = maker.state
   local traced = state.sections[1].traced
   core.trace_section(0)
@@ -79,7 +80,8 @@ local function probe(maker, precision)
     core.update("accumulate", { job.into, job.values[1] }, { scale = job.scales[1] })
   end
   local options = with(with(maker.options, "effort", 0), "order", "program")
-  options.precision, options.checkpoint, options.handed_on = precision, nil, nil
+  options.precision, options.compress = precision, compress
+  options.checkpoint, options.handed_on = nil, nil
   local results = {}
   for i, row in ipairs(maker.rows) do results[i] = row.x end
   return core.trace_plan(#traced.inputs + #traced.runtime, results, options, nil,
@@ -239,17 +241,21 @@ function Firsts:of(x)
 end
 
 -- Of several that compute the same the plan has one: what is known of that holds for all.
-local function share_uses(list, of)
-  local firsts, by_first = setmetatable({ known = {}, alike = {} }, Firsts), {}
+local function find_firsts(list)
+  local firsts = setmetatable({ known = {}, alike = {} }, Firsts)
+  for _, item in ipairs(list) do item.first = firsts:of(item.x) end
+end
+
+local function share(list, of)
+  local by_first = {}
   for _, item in ipairs(list) do
-    item.first = firsts:of(item.x)
     by_first[item.first] = by_first[item.first] or of[item.key]
   end
   for _, item in ipairs(list) do of[item.key] = of[item.key] or by_first[item.first] end
 end
 
 local function note_narrow(maker, list, answers, of)
-  share_uses(list, of)
+  share(list, of)
   for _, item in ipairs(list) do
     local use = of[item.key] or {}
     if is_narrow(item, use, not item.goes) then
@@ -262,9 +268,9 @@ local function note_narrow(maker, list, answers, of)
   end
 end
 
---- Look up what is handed on in narrow dtypes and in pieces: `maker.dtypes`, `kept` and
---- `pieces` have these by id, and its options the policy whose answers are those of the
---- whole.
+--- Look up what is handed on in narrow dtypes, in pieces and compressed: `maker.dtypes`,
+--- `kept`, `pieces` and `formats` have these by id, and its options policies whose answers
+--- are those of the whole.
 ---@param maker mrt.PipelineMaker
 ---@param layouts table[]  of this stage's parts
 ---@param keepers mrt.PipelineKeeper[]  of these: they know what may be held
@@ -272,20 +278,26 @@ end
 ---@return table<string, {name: string?}> names  of values in these plans: what they were
 function narrow.look(maker, layouts, keepers)
   maker.dtypes, maker.kept, maker.unrounded, maker.pieces = {}, {}, {}, {}
-  maker.sharers = sharers(maker)
-  local precision, answers = maker.options.precision, {}
-  if not precision and not maker.sharers then return function() end, {} end
+  maker.formats, maker.sharers = {}, sharers(maker)
+  local precision, compress, answers = maker.options.precision, maker.options.compress, {}
+  if not precision and not compress and not maker.sharers then return function() end, {} end
   local list = handed_on(maker, layouts, keepers)
+  find_firsts(list)
   local names = name_all(list)
   local probing, planning = noted(precision, names, answers)
-  local plan = probe(maker, probing)
-  if precision then
-    note_narrow(maker, list, answers, uses(stage_of(plan, "precision")))
-    maker.options = with(with(maker.options, "handed_on", true), "precision", planning)
+  local asking, packing, formats = pack.watched(compress, names)
+  local plan = probe(maker, probing, asking)
+  if precision then note_narrow(maker, list, answers, uses(stage_of(plan, "precision"))) end
+  if compress then
+    share(list, formats)
+    pack.note(maker, list, formats)
   end
+  maker.options = with(with(with(maker.options, "handed_on", true), "precision", planning),
+    "compress", packing)
   maker.options = with(maker.options, "checkpoint", unnamed(maker.options.checkpoint, names))
   local outers = maker.sharers and cuts(stage_of(plan, "partition")) or {}
   for _, item in ipairs(list) do maker.pieces[item.id] = outers[item.key] end
+  maker.packs = plan:info().compressed ~= nil
   plan:free()
   local were = {} -- without the tensors, which are the trace's
   for key, old in pairs(names) do were[key] = { name = old.name } end

@@ -41,7 +41,7 @@ Settings.__index = Settings
 local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
 
 -- What changes a plan as a whole does not know of several yet.
-local apart = { "delayed", "compress" }
+local apart = { "delayed" }
 local words = { delayed = "precision: delayed scaling" }
 
 local function check_beside(own, given)

@@ -9,6 +9,7 @@
 local core = require "mrt.core"
 local hold = require "mrt.pipeline.hold"
 local keep = require "mrt.pipeline.keep"
+local pack = require "mrt.pipeline.pack"
 local phases = require "mrt.pipeline.phases"
 
 local op = core.op
@@ -31,6 +32,8 @@ local op = core.op
 ---@field rows {x: mrt.Tensor, part: integer}[]  results with a row for each row of the batch
 ---@field unrounded table<integer, boolean>  by id: operators of the forward pass read it as it
 ---  is before it is stored so
+---@field formats table<integer, mrt.Format>  by id, of what is saved: what it is packed in
+---@field packs boolean?  whether anything of the micro-batch is
 local Maker = {}
 Maker.__index = Maker
 
@@ -60,7 +63,7 @@ function Maker:reads(part, needs, names)
   for k, node in ipairs(graph.ends[part - 1] or {}) do
     if needs.inputs[node.id] then out[#out + 1] = { "in" .. k, node.x } end
   end
-  for _, x in ipairs(needs.saved) do out[#out + 1] = { names[core.id(x)], x, true } end
+  for _, x in ipairs(needs.saved) do self:add_forms(out, names[core.id(x)], x) end
   for _, x in ipairs(needs.passed) do out[#out + 1] = { names[core.id(x)], x } end
   for k, dy in ipairs(graph.dys[part] or {}) do
     if needs.dys[core.id(dy)] then out[#out + 1] = { "dy" .. k, dy } end
@@ -103,16 +106,23 @@ function Maker:own_dx(part)
   return out, xs
 end
 
--- Values as outputs: {name, tensor, whether it is saved}s, and the names by id.
-local function name_all(list, letter, names, out)
+-- What is saved of a value: {name, tensor, true, which of its forms}s.
+function Maker:add_forms(out, name, x)
+  for i in ipairs(self:forms(x)) do
+    out[#out + 1] = { i == 1 and name or name .. "." .. i, x, true, i }
+  end
+end
+
+-- Values as outputs: {name, tensor}s, and the names by id.
+function Maker:name_all(list, letter, names, out)
   for _, x in ipairs(list) do
     local id = core.id(x)
     if not names[id] then
       names[id] = letter .. #out + 1
-      out[#out + 1] = { names[id], x, letter == "s" }
+      if letter == "s" then self:add_forms(out, names[id], x)
+      else out[#out + 1] = { names[id], x } end
     end
   end
-  return out
 end
 
 local function joined(a, b)
@@ -138,10 +148,11 @@ function Maker:forward_makes(part, saved)
   for k, node in ipairs(self.graph.ends[part] or {}) do
     if not passed[node.id] then
       out[#out + 1] = { "out" .. k, node.x }
-      if not self.kept[node.id] then names[node.id] = "out" .. k end
+      local own = self.kept[node.id] or self.formats[node.id]
+      if not own then names[node.id] = "out" .. k end
     end
   end
-  name_all(saved, "s", names, out)
+  self:name_all(saved, "s", names, out)
   for i, row in ipairs(self.rows) do
     if row.part == part then out[#out + 1] = { "row" .. i, row.x, whole = true } end
   end
@@ -157,7 +168,7 @@ local function no() return false end
 function Maker:keeper(part)
   local b, w = self:backward_needs(part, self:adds(part, true), no)
   return keep.of(part, self.graph.ends[part - 1] or {}, joined(b.nodes, w and w.nodes or {}),
-    function(node) return self:stored(node.x, true):nbytes(), self.unrounded[node.id] end)
+    function(node) return self:saved_bytes(node.x), self.unrounded[node.id] end)
 end
 
 --- What the phases of a part read, make and add up: {name, tensor}s.
@@ -178,7 +189,7 @@ function Maker:layout(part, choice)
       passes = self:backward_passes(part) },
   }
   if w then
-    name_all(w.passed, "p", names, back)
+    self:name_all(w.passed, "p", names, back)
     layout.W = { reads = self:reads(part, w, names), makes = {}, adds = adds, passes = {} }
     layout.B.adds = {}
   end
@@ -201,12 +212,31 @@ function Maker:stored(x, saved)
   return op.reshape(piece, { piece:numel() })
 end
 
--- A result of a phase, as Maker:layout says it: results of the step are as they are.
-function Maker:made(r) return r.whole and r[2] or self:stored(r[2], r[3]) end
+-- A value as it is saved.
+function Maker:forms(x)
+  return pack.forms(self:stored(x, true), self.formats[core.id(x)])
+end
 
--- A value of which this is what `stored` says.
-function Maker:whole(x, stored)
+-- Bytes of that.
+function Maker:saved_bytes(x)
+  local bytes = 0
+  for _, form in ipairs(self:forms(x)) do bytes = bytes + form:nbytes() end
+  return bytes
+end
+
+-- What a phase reads or makes, as Maker:layout says it: results of the step are as they are.
+function Maker:made(r)
+  if r.whole then return r[2] end
+  return r[4] and self:forms(r[2])[r[4]] or self:stored(r[2], r[3])
+end
+
+-- A value of which these are what `stored`, or `forms`, says.
+function Maker:whole(x, forms, saved)
   local outer, comm = self.pieces[core.id(x)], self.sharers
+  local stored = forms[1]
+  if saved then
+    stored = pack.whole(forms, self.formats[core.id(x)], self:stored(x, true))
+  end
   if not outer then return stored end
   local all = op.allgather(stored, { comm = comm.number, lazy = true })
   all = op.reshape(all, { comm.size, outer, all:numel() // (comm.size * outer) })
@@ -223,6 +253,18 @@ function Maker:sketch_phase(layout)
   return phase
 end
 
+-- Bytes of what F packs, and of what it packs that to.
+function Maker:packed(layout)
+  local from, to = 0, 0
+  for _, r in ipairs(layout.makes) do
+    if r[4] and self.formats[core.id(r[2])] then
+      to = to + self:made(r):nbytes()
+      from = from + (r[4] == 1 and self:stored(r[2], true):nbytes() or 0)
+    end
+  end
+  return from, to
+end
+
 --- The phases of a part without their plans: all that is known of what is held.
 ---@param part integer
 ---@param layouts table  of Maker:layout
@@ -234,8 +276,35 @@ function Maker:sketch(part, layouts)
   for _, kind in ipairs { "F", "B", "W" } do
     made[kind] = layouts[kind] and self:sketch_phase(layouts[kind])
   end
+  made.packed, made.packed_to = self:packed(layouts.F)
   hold.count(made)
   return made
+end
+
+-- Let a value be read as what was handed on of it.  By its name what came as it is may be
+-- packed.
+function Maker:give(r, forms)
+  local x = r[2]
+  local packed = r[3] and self.formats[core.id(x)]
+  if self.options.compress and not packed then forms[1]:set_name(x:get_name() or "") end
+  local whole = self:whole(x, forms, r[3])
+  core.trace_replace(x, whole)
+  return whole
+end
+
+-- Let all that a phase reads be inputs of its plan; values in several forms are several.
+-- What keeps them, and the values.
+function Maker:give_all(reads)
+  local given, values = {}, {}
+  for i, r in ipairs(reads) do given[i] = core.trace_input(self:made(r)) end
+  for i, r in ipairs(reads) do -- the table keeps what is read instead
+    if r[4] ~= 2 then
+      local next_form = reads[i + 1] and reads[i + 1][4] == 2 and given[i + 1] or nil
+      given[i] = self:give(r, { given[i], next_form })
+      values[#values + 1] = r[2]
+    end
+  end
+  return given, values
 end
 
 --- Plan a phase.
@@ -245,21 +314,17 @@ end
 ---@param options? table       instead of the maker's own
 ---@return userdata plan
 function Maker:plan_phase(layout, options)
-  local traced, outputs, given = self.state.sections[1].traced, {}, {}
+  local traced, outputs = self.state.sections[1].traced, {}
   core.trace_section(0)
-  for i, r in ipairs(layout.reads) do given[i] = core.trace_input(self:stored(r[2], r[3])) end
-  for i, r in ipairs(layout.reads) do -- the table keeps what is read instead
-    given[i] = self:whole(r[2], given[i])
-    core.trace_replace(r[2], given[i])
-  end
+  local given, values = self:give_all(layout.reads)
   for i, r in ipairs(layout.makes) do outputs[i] = self:made(r) end
   for _, add in ipairs(layout.adds) do
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })
   end
-  local ok, plan = pcall(core.trace_plan, #traced.inputs + #traced.runtime + #layout.reads,
-    outputs, options or self.options, self.space, self.state.batches[1])
-  for _, r in ipairs(layout.reads) do core.trace_replace(r[2]) end
+  local ok, plan = pcall(core.trace_plan, #traced.inputs + #traced.runtime + #given, outputs,
+    options or self.options, self.space, self.state.batches[1])
+  for _, x in ipairs(values) do core.trace_replace(x) end
   return ok and plan or error(plan, 0)
 end
 

@@ -263,7 +263,7 @@ local function maker_of(self, state, plain, wanted, sums, rows)
     graph = state.sections[1].pipeline.graph, sums = sums, wanted = wanted,
     rows = rows_of(state, rows),
     options = plain, space = self.space, dtypes = {}, kept = {}, unrounded = {},
-    pieces = {} }, Maker)
+    pieces = {}, formats = {} }, Maker)
 end
 
 -- The parts of this stage: who knows what each may hold.
@@ -326,7 +326,7 @@ local function plan_all(self, state, trace)
   entry.said = run.describe(maker.order, maker.graph)
   local keepers = keepers_of(maker)
   local done, names = narrow.look(maker, layouts_of(maker, keepers), keepers)
-  entry.names = names
+  entry.names, entry.packs = names, maker.packs
   plan_stage(self, state, entry, maker, layouts_of(maker, keepers))
   fit_stage(self, state, entry, maker, keepers)
   done()

@@ -62,6 +62,10 @@ local function length(x) return (x:to "f64" ^ 2):sum():item() end
 ---@param ... any  as for the call
 ---@return mrt.CompressError
 return function(step, compile, ...)
+  if step.options.pipeline then
+    core.fail("value", "compress_error",
+      "of a function in stages no rank has all gradients; one without 'pipeline' wanted")
+  end
   local plain = { accumulate = false, memory = false, swap = false, checkpoint = false }
   step:plan(...)
   local off, found = gradients(step, compile, plain, ...)
