@@ -181,8 +181,9 @@ describe("a step in stages", function()
 
     o.pipeline, o.swap = pipe, swap
     local words = ("seed %%d, %%s, %%s, stage %%d of %%d, %%s %%s %%s %%s %%s, "
-      .. "budget %%s%%s, rows %%s%%s, compress %%s"):format(seed, kind, schedule, comm.rank + 1, p, how.dropout,
-      how.clip, how.optimizer, narrow, pipe.recompute, share, o.swap and " swapped" or "", how.rows,
+      .. "budget %%s%%s, rows %%s%%s, compress %%s"):format(seed, kind, schedule, comm.rank + 1, p,
+      how.dropout, how.clip, how.optimizer, narrow, pipe.recompute, share,
+      o.swap and " swapped" or "", how.rows,
       noise and ", noise" or "", type(o.compress) == "function" and "some" or o.compress)
     local unbounded
     if share then
@@ -376,6 +377,24 @@ describe("a step in stages", function()
           == train { accumulate = 4, pipeline = {}, told = true }
     ]])
     assert.same({ true, true }, same)
+  end)
+
+  it("is measured, phase by phase, and goes on with the same bits", function()
+    local code = [[
+      data "untied"
+      local expected = losses(prepare("untied", { accumulate = 4, pipeline = {} },
+        { rows = "last", clip = 1 }), 3)
+      local step = prepare("untied", { accumulate = 4, pipeline = {} },
+        { rows = "last", clip = 1 })
+      local first = losses(step, 1)
+      local profile = step:profile(x, y)
+      assert(profile.total > 0 and profile.runs >= 9, profile.runs) -- F and B of each, and last
+      local kinds = {}
+      for _, row in ipairs(profile:by_operator()) do kinds[row.name] = row.count end
+      assert(kinds.attention == 8 and kinds.attention_grad == 8) -- two blocks of four
+      return first .. " " .. losses(step, 2) == expected
+    ]]
+    assert.same({ true, true }, run(2, code))
   end)
 
   it("begins parts with the modules that it is told", function()

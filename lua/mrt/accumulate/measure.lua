@@ -24,7 +24,8 @@ local function add(out, raw, steps, runs)
   end
 end
 
---- Measure the plans of a step, each with its own clock.  Nothing but the
+--- Measure the plans of a step, each with its own clock; in stages, those of this one, while
+--- all stages do.  Nothing but the
 --- accumulators changes, which the next step begins anew.
 ---@param entry table       of a compiled function
 ---@param inputs any[]
@@ -32,13 +33,17 @@ end
 ---@return table measured   total, call, runs (of plans), steps
 return function(entry, inputs, o)
   local out = { total = 0, call = 0, runs = 0, steps = {} }
+  local function one(plan, read, row, runs)
+    add(out, plan:measure(read, o.rounds, o.cpu, row, entry.rows), plan:steps(), runs)
+  end
   -- totals for the final plan to read
-  if entry.parts then accumulate.run_parts(entry, inputs, 0) end
+  if entry.parts and not entry.measured then accumulate.run_parts(entry, inputs, 0) end
   local first = entry.first
   if first then add(out, first:measure({}, o.rounds, o.cpu), first:steps(), 1) end
-  for _, part in ipairs(parts_of(entry)) do
-    add(out, part.plan:measure(inputs, o.rounds, o.cpu, part.row, entry.rows),
-      part.plan:steps(), part.runs)
+  if entry.measured then
+    entry.measured(inputs, one)
+  else
+    for _, part in ipairs(parts_of(entry)) do one(part.plan, inputs, part.row, part.runs) end
   end
   add(out, entry.core:measure(inputs, o.rounds, o.cpu), entry.core:steps(), 1)
   return out

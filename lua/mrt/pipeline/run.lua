@@ -180,12 +180,17 @@ function run.collect(settings, only)
   end
 end
 
-local function all(entry, inputs, number)
+-- What comes before the events: the results with a row for each row of the batch, empty.
+local function begin(entry, number)
   -- a step that is planned anew, for another budget, may be so on some stages only
   if not entry.settings.agreed[entry.said] then agree(entry) end
   accumulate.start(entry)
   if entry.first then entry.first:run_part({}, 0, 0, number) end
-  local results = own_results(entry)
+  return own_results(entry)
+end
+
+local function all(entry, inputs, number)
+  local results = begin(entry, number)
   hold.walk(entry.settings.stage, entry.stages, entry.events,
     backend(entry, inputs, number, results))
   for _, sum in ipairs(entry.beside) do sum.plan:run { sum.from } end
@@ -199,23 +204,51 @@ local function all(entry, inputs, number)
   return outputs
 end
 
+-- The events, with the first run of each phase measured.
+local function measure(entry, inputs, each)
+  local results, seen = begin(entry, 0), {}
+  local back = backend(entry, inputs, 0, results)
+  local plainly = back.run
+  function back.run(phase, e, given)
+    if not seen[phase] then
+      local read = table.move(inputs, 1, #inputs, 1, {})
+      for i, block in ipairs(given) do read[#inputs + i] = block.x end
+      seen[phase] = true
+      each(phase.plan, read, (e.micro - 1) * entry.size, entry.count)
+    end
+    return plainly(phase, e, given)
+  end
+  hold.walk(entry.settings.stage, entry.stages, entry.events, back)
+  for _, x in pairs(results) do x:free() end
+end
+
 local function words_of(err)
   return type(err) == "table" and err.message or tostring(err)
+end
+
+-- What fails here is told to the other stages.
+local function together_with(entry, f)
+  return function(...)
+    local ok, made = pcall(f, entry, ...)
+    if ok then return made end
+    if not (type(made) == "table" and made.code == "rank") and entry.order.p > 1 then
+      pcall(core.communicator.abort, entry.settings.comm.number, words_of(made))
+    end
+    error(made, 0)
+  end
 end
 
 --- The function that runs this stage's part of a step: of the inputs, and of how many steps
 --- were before, for random numbers.
 ---@param entry table
 ---@return fun(inputs: any[], number: integer): mrt.Tensor[]
-function run.of(entry)
-  return function(inputs, number)
-    local ok, outputs = pcall(all, entry, inputs, number)
-    if ok then return outputs end
-    if not (type(outputs) == "table" and outputs.code == "rank") and entry.order.p > 1 then
-      pcall(core.communicator.abort, entry.settings.comm.number, words_of(outputs))
-    end
-    error(outputs, 0)
-  end
-end
+function run.of(entry) return together_with(entry, all) end
+
+--- The function that runs the micro-batches of a step and gives each plan of a phase to
+--- `each` before it first runs: with what it reads, its first row, and how often it runs in a
+--- step.  All stages call it.  Nothing but accumulators changes.
+---@param entry table
+---@return fun(inputs: any[], each: fun(plan: userdata, read: any[], row: integer, runs: integer))
+function run.measured(entry) return together_with(entry, measure) end
 
 return run

@@ -347,7 +347,7 @@ function step.trace(self, trace, once, m, tensors)
   check_alike(state, m)
   local entry = plan_all(self, state, trace)
   entry.planning_us = (os.clock() - start) * 1e6
-  entry.run, entry.describe = run.of(entry), describe
+  entry.run, entry.measured, entry.describe = run.of(entry), run.measured(entry), describe
   return entry
 end
 
