@@ -152,7 +152,8 @@ describe("a step", function()
       "a mesh of 3 ranks, dgx%-a100 has 8 devices")
   end)
   it("of an axis, a recomputation or a stage that is not predicted is refused", function()
-    for _, row in ipairs { { { mesh = { expert = 8 } }, "mesh.expert is not predicted" },
+    for _, row in ipairs { { { mesh = { rows = 8 } }, "mesh.rows is not predicted" },
+      { { mesh = { expert = 8 } }, "mesh.expert: 8, of a model with none" },
       { { mesh = { data = 8 }, recompute = "some" }, "none, selective, half or full wanted" },
       { { mesh = { data = 8 }, zero = 4 }, "0 to 3 wanted" },
       { { mesh = { data = 8 }, software = "x" }, "no software 'x'" },

@@ -104,6 +104,56 @@ describe("Cluster:find", function()
   end)
 end)
 
+describe("Cluster:find of experts", function()
+  local cluster = mrt.cluster "dgx-h100:16"
+  local model = { layers = 4, hidden = 256, heads = 8, vocab = 1024, seq = 256, ffn = 512,
+    gated = true, experts = 8, top = 2, shared = 128 }
+
+  it("shares them over ranks with rows of their own, and none that fits is quicker", function()
+    local found = cluster:find { model = model, batch = 64 }
+    local shared = 0
+    for _, c in ipairs(found.candidates) do
+      local m = c.mesh
+      assert.equal(16, m.tensor * m.context * m.expert * m.data * m.pipeline)
+      local job = { model = model, mesh = m, rows = c.rows, micros = c.micros, chunks = c.chunks,
+        zero = c.zero, recompute = c.recompute }
+      local seconds = cluster:step(job)
+      assert.is_true(c.least <= seconds * (1 + 1e-9))
+      if c.over <= 0 then assert.is_true(found.best.seconds <= seconds * (1 + 1e-9)) end
+      if m.expert > 1 then
+        shared = shared + 1
+        assert.matches(("expert = %d"):format(m.expert), policy_file.text(c, "dgx-h100:16"))
+        job.as_mrt = true
+        assert.is_true(cluster:step(job) >= seconds)
+      end
+    end
+    assert.is_true(shared > 100)
+  end)
+
+  it("counts what a rank has of them", function()
+    local stack, router = 3 * 256 * 512, 8 * 256
+    for _, mesh in ipairs { { data = 16 }, { expert = 4, data = 4 }, { expert = 8, data = 2 },
+      { expert = 4, tensor = 2, data = 2 } } do
+      local _, told = cluster:step { model = model, mesh = mesh, zero = 1 }
+      local tensor, own = mesh.tensor or 1, told.stages[1]
+      assert.equal(4 * 8 * stack // ((mesh.expert or 1) * tensor), own.experts)
+      local besides = 4 * (router + 3 * 256 * 128 // tensor + 4 * 256 * 256 // tensor + 2 * 256)
+      local turns = 4 * 256 * 32 -- angles, which pieces of attention have
+      assert.equal(besides + turns + 2 * 1024 * 256 // tensor, own.parameters) -- untied
+    end
+  end)
+
+  it("tells what does not divide", function()
+    local function message(o)
+      o.model, o.zero = setmetatable(o.model or {}, { __index = model }), 1
+      return message_of(cluster.step, cluster, o)
+    end
+    assert.matches("mesh.expert: 16, of a model with 8 experts", message { mesh = { expert = 16 } })
+    assert.matches("model.top: 9 of 8 experts", message { model = { top = 9 },
+      mesh = { data = 16 } })
+  end)
+end)
+
 describe("the shape of a decoder", function()
   it("is read from the plan of its step", function()
     local shape = require "mrt.cluster.find.shape"
@@ -123,6 +173,13 @@ describe("the shape of a decoder", function()
     local gpt = of(mrt.nn.GPT { vocab = 200, dim = 32, layers = 3, heads = 4, context = 16 }, 200)
     assert.same({ layers = 3, rows = 2, seq = 16, heads = 4, kv_heads = 4, hidden = 32, ffn = 128,
       gated = false, vocab = 200 }, gpt)
+    for _, gated in ipairs { true, false } do
+      local experts = of(mrt.nn.Decoder { vocab = 200, dim = 32, layers = 3, heads = 4,
+        kv_heads = 2, context = 16, hidden = 80, gated = gated,
+        experts = { count = 4, top = 2, hidden = 24, shared = 20 } }, 200)
+      assert.same({ layers = 3, rows = 2, seq = 16, heads = 4, kv_heads = 2, hidden = 32, ffn = 24,
+        gated = gated, vocab = 200, experts = 4, top = 2, shared = 20 }, experts)
+    end
     local plain = mrt.nn.Sequential(mrt.nn.Linear(4, 4))
     local step = mrt.compile(function(x) return plain(x):sum() end)
     assert.is_nil(shape.of(step:plan(mrt.ones(2, 4))))

@@ -131,8 +131,8 @@ function Cluster:plan(plan)
   return require "mrt.cluster.planned".rank(self, plan)
 end
 
-local axes <const> = { "tensor", "pipeline", "context", "data", tensor = true, pipeline = true,
-  context = true, data = true }
+local axes <const> = { "tensor", "pipeline", "context", "expert", "data", tensor = true,
+  pipeline = true, context = true, expert = true, data = true }
 
 local function offload_of(self, given)
   if given == nil then return nil end
@@ -182,6 +182,14 @@ local function model_of(given)
   end
   m.kv_heads = size(given.kv_heads, "model.kv_heads", m.heads)
   m.ffn = size(given.ffn, "model.ffn", 4 * m.hidden)
+  if given.experts then
+    m.experts = size(given.experts, "model.experts")
+    m.top = size(given.top, "model.top", 2)
+    m.shared = given.shared and size(given.shared, "model.shared")
+    if m.top > m.experts then
+      core.fail("value", "cluster", ("model.top: %d of %d experts"):format(m.top, m.experts))
+    end
+  end
   m.bias = given.bias
   if m.bias == nil then m.bias = not m.gated end
   return m
@@ -203,11 +211,14 @@ end
 --- Raises: a mesh that does not divide the devices or the model, an option that makes no sense.
 ---@param job {model: table, mesh: table?, rows: integer?, micros: integer?, chunks: integer?,
 ---  zero: integer?, recompute: string?, recomputed: integer?, software: string|table|nil,
----  order: mrt.PipelineSchedule?, bound: boolean?}
----  mesh: tensor, pipeline, context, data; rows: sequences of a micro-batch; chunks: of
+---  order: mrt.PipelineSchedule?, as_mrt: boolean?, bound: boolean?}
+---  model: of experts `experts` in each layer, `ffn` wide each, of which a token goes to `top`
+---  (2), and `shared`, the width of a perceptron for all;
+---  mesh: tensor, pipeline, context, expert, data; rows: sequences of a micro-batch; chunks: of
 ---  layers that a stage has in turn; recompute: "none", "selective", "half", "full"; recomputed:
----  layers it is done for; order: a schedule of mrt.pipeline; bound: no schedule is run through,
----  and no such step is quicker
+---  layers it is done for; order: a schedule of mrt.pipeline; as_mrt: experts as
+---  mrt's ranks share them, whose messages have room for all rows; bound: no schedule is run
+---  through, and no such step is quicker
 ---@return number seconds
 ---@return table told
 function Cluster:step(job)
@@ -217,6 +228,10 @@ function Cluster:step(job)
     mesh[axis] = size(job.mesh and job.mesh[axis], "mesh." .. axis, 1)
     all = all * mesh[axis]
   end
+  if mesh.expert > 1 and (job.model.experts or 1) % mesh.expert ~= 0 then
+    core.fail("value", "cluster", ("mesh.expert: %d, of a model with %s"):format(mesh.expert,
+      job.model.experts and job.model.experts .. " experts" or "none"))
+  end
   if all ~= self.devices then
     core.fail("value", "cluster", ("a mesh of %d ranks, %s has %d devices"):format(all, self.name,
       self.devices))
@@ -224,13 +239,13 @@ function Cluster:step(job)
   return require "mrt.cluster.step".predict { cluster = self, model = model_of(job.model),
     mesh = mesh, rows = size(job.rows, "rows", 1), micros = size(job.micros, "micros", 1),
     chunks = size(job.chunks, "chunks", 1), zero = job.zero or 0, order = job.order,
-    offload = offload_of(self, job.offload),
+    offload = offload_of(self, job.offload), as_mrt = job.as_mrt,
     recompute = job.recompute or "none", recomputed = job.recomputed, bound = job.bound,
     software = software_of(job.software) }
 end
 
---- Search for the mesh on which a decoder trains quickest: sizes of tensor, context, pipeline
---- and data, micro-batches, ZeRO's stage, chunks, recomputation, precision, and where else
+--- Search for the mesh on which a decoder trains quickest: sizes of tensor, context, expert,
+--- pipeline and data, micro-batches, ZeRO's stage, chunks, recomputation, precision, and where else
 --- nothing fits, moments in the host's memory.  Nothing that was tried is quicker by this model;
 --- memory is estimated.
 ---

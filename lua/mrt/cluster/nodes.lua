@@ -51,6 +51,9 @@ local nodes = {}
 ---@field seq integer
 ---@field gated boolean  RMS norms, three layers in the perceptron, turned positions
 ---@field bias boolean
+---@field experts? integer  in each layer, `ffn` wide, in place of the perceptron
+---@field top? integer      of these, that a token goes to
+---@field shared? integer   width of a perceptron that all tokens go to besides
 
 ---@class mrt.cluster.Share
 ---@field dtype mrt.DType
@@ -58,6 +61,8 @@ local nodes = {}
 ---@field tokens integer  of each, on this rank
 ---@field tokens_between integer  of those, what norms and residuals are for
 ---@field tensor integer  ranks
+---@field expert? integer  ranks that share the experts, each with rows of its own
+---@field whole? boolean   ranks of tensor compute these whole
 ---@field vocab integer  rows of the table on this rank
 ---@field attention "scores"|"fused"
 ---@field fused_softmax boolean
@@ -122,7 +127,8 @@ local function narrow_bytes(step, reads, writes)
   return step.class == "dropout" and bytes + most or bytes
 end
 
-local products <const> = { matmul = true, linear = true, matmul_sums = true }
+local products <const> = { matmul = true, linear = true, matmul_sums = true,
+  grouped_matmul = true, grouped_matmul_dw = true }
 local together <const> = { allreduce = true, reduce_scatter = true, allgather = true,
   broadcast = true, all_to_all = true, shift = true }
 
@@ -204,7 +210,7 @@ end
 local function planned(piece, dtype)
   local args, seeds = {}, {}
   for i, shape in ipairs(piece.shapes) do args[i] = mrt.zeros(shape, { dtype = dtype }) end
-  for name, type in pairs { ids = "i64", mask = "bool" } do
+  for name, type in pairs { ids = "i64", mask = "bool", counts = "i64" } do
     local shape = piece.shapes[name]
     if shape then args[#args + 1] = mrt.zeros(shape, { dtype = type }) end
   end

@@ -14,16 +14,21 @@ local nodes = require "mrt.cluster.nodes"
 
 local parts = {}
 
+--- Axes of a mesh, ranks that stand next to each other first.
+parts.order = { "tensor", "context", "expert", "data", "pipeline" }
+
 local together -- below
 
 -- Ranks that a node's group has: those of an axis of the mesh, or all.
 local function group_of(job, name)
   if type(name) == "table" then return name end
   local mesh = job.mesh
-  local strides = { tensor = 1, context = mesh.tensor, data = mesh.tensor * mesh.context,
-    pipeline = mesh.tensor * mesh.context * mesh.data }
-  if strides[name] then return { size = mesh[name], stride = strides[name] } end
-  return { size = mesh.tensor * mesh.context * mesh.data * mesh.pipeline, stride = 1 }
+  local strides, stride = {}, 1
+  for _, axis in ipairs(parts.order) do
+    strides[axis], stride = stride, stride * (mesh[axis] or 1)
+  end
+  if strides[name] then return { size = mesh[name] or 1, stride = strides[name] } end
+  return { size = stride, stride = 1 }
 end
 
 --- One kernel, launched in a phase; or what ranks do together.
@@ -140,8 +145,8 @@ local function last_product(job, list)
 end
 
 -- A piece that all ranks of `tensor` share: its chains, and its parameters.
-local function piece(job, name)
-  local list, sizes = nodes.of(name, job.model, job.share)
+local function piece(job, name, model)
+  local list, sizes = nodes.of(name, model or job.model, job.share)
   list = narrowed(job, attended(job, list))
   if name == "head" then list = measured(job, list) end
   return { forward = join(job, list, "forward"), backward = join(job, list, "backward"),
@@ -163,6 +168,41 @@ local function exchanges(job)
     back = together(job, "allreduce", bytes, tensor, job.software.hidden_backward) }
 end
 
+local function follow(a, b)
+  return { forward = a.forward:then_(b.forward), backward = b.backward:then_(a.backward),
+    last = a.last, accumulated = a.accumulated:then_(b.accumulated),
+    parameters = a.parameters + b.parameters }
+end
+
+-- The perceptron that all tokens go to beside the experts.
+local function shared(job)
+  local model = {}
+  for key, value in pairs(job.model) do model[key] = value end
+  model.ffn, model.experts, model.top, model.shared = job.model.shared, nil, nil, nil
+  return piece(job, "mlp", model)
+end
+
+-- Experts in place of the perceptron: rows go to the ranks that have theirs, and come back, an
+-- even share to each.  Of ranks of tensor each sends its part of the rows.
+local function experts(job)
+  local route, own = piece(job, "route"), piece(job, "experts")
+  local m, s = job.model, job.share
+  local bytes = 2 * s.rows * s.tokens * m.top * m.hidden
+    * (job.as_mrt and job.mesh.expert or 1 / job.mesh.tensor)
+  local exchange = together(job, "all_to_all", bytes, group_of(job, "expert"))
+  local all = { forward = route.forward:then_(exchange):then_(own.forward):then_(exchange),
+    backward = exchange:then_(own.backward):then_(exchange):then_(route.backward),
+    last = own.last, accumulated = route.accumulated:then_(own.accumulated),
+    parameters = route.parameters }
+  if m.shared then all = follow(all, shared(job)) end
+  all.experts = own.parameters
+  return all
+end
+
+local function feed_forward(job)
+  return job.model.experts and experts(job) or piece(job, "mlp")
+end
+
 -- Context parallelism passes keys and values round the ring beside attention: what of it
 -- is longer than attention, and that attention's share of the sequence reads all of it.
 local function ring(job, attention)
@@ -179,12 +219,13 @@ local function ring(job, attention)
 end
 
 --- A layer: chains of its forward and backward pass, what recomputing adds to the latter,
---- and how many parameters this rank has of it.
+--- and how many parameters this rank has of it, and besides of its experts.
 ---@param job mrt.cluster.Job
 ---@param how? string  another recomputation than the job's
----@return {forward: mrt.cluster.Chain, backward: mrt.cluster.Chain, parameters: integer}
+---@return {forward: mrt.cluster.Chain, backward: mrt.cluster.Chain, parameters: integer,
+---  experts: integer}
 function parts.layer(job, how)
-  local between, mlp = piece(job, "between"), piece(job, "mlp")
+  local between, mlp = piece(job, "between"), feed_forward(job)
   local attention = piece(job, "attention")
   attention = ring(job, attention)
   local e = exchanges(job)
@@ -207,7 +248,8 @@ function parts.layer(job, how)
     backward = attention.again:then_(backward)
   end
   return { forward = forward, backward = backward,
-    parameters = attention.parameters + mlp.parameters + 2 * between.parameters }
+    parameters = attention.parameters + mlp.parameters + 2 * between.parameters,
+    experts = mlp.experts or 0 }
 end
 
 --- What comes before the first layer.

@@ -23,10 +23,10 @@ local function maker(dtype)
   end
 end
 
-local function share(of, parts, what)
+local function share(of, parts, what, axis)
   if of % parts ~= 0 then
-    core.fail("value", "cluster", ("%s: %d, which %d ranks of 'tensor' do not divide")
-      :format(what, of, parts))
+    core.fail("value", "cluster", ("%s: %d, which %d ranks of '%s' do not divide")
+      :format(what, of, parts, axis or "tensor"))
   end
   return of // parts
 end
@@ -109,6 +109,38 @@ function pieces.mlp(m, o)
     local y = x:linear(up, bias)
     if not m.gated then return y:gelu():linear(down) end
     return (y:slice(3, 1, inner):silu() * y:slice(3, inner + 1, 2 * inner)):linear(down)
+  end }
+end
+
+--- Who of the experts gets which tokens, whose rows are put in their order; and the sum of
+--- what came back for each token.
+function pieces.route(m, o)
+  local list, p = maker(o.dtype)
+  local router = p(m.experts, m.hidden)
+  local n = o.rows * o.tokens
+  local shape = { n, m.hidden }
+  return { parameters = list, shapes = { shape, { n * m.top, m.hidden } }, f = function(x, made)
+    local part, expert = x:linear(router):to "f32":softmax(-1):topk(m.top, -1)
+    local _, order = expert:reshape(n * m.top):sort()
+    local _, back = order:sort()
+    local y = made:embedding(back):reshape(n, m.top, m.hidden)
+    return x:embedding(order // m.top), (y * part:to(o.dtype):unsqueeze(3)):sum(2)
+  end }
+end
+
+--- What this rank's experts make of the rows that came, an even share of all; ranks of tensor
+--- have pieces of each expert, or compute them whole.
+function pieces.experts(m, o)
+  local list, p = maker(o.dtype)
+  local count = share(m.experts, o.expert or 1, "experts", "expert")
+  local inner = o.whole and m.ffn or share(m.ffn, o.tensor, "ffn")
+  local gate = m.gated and p(count, m.hidden, inner) or nil
+  local up, down = p(count, m.hidden, inner), p(count, inner, m.hidden)
+  local shape = { o.rows * o.tokens * m.top, m.hidden }
+  return { parameters = list, shapes = { shape, counts = { count } }, f = function(x, counts)
+    local y = x:grouped_matmul(up, counts)
+    y = gate and x:grouped_matmul(gate, counts):silu() * y or y:gelu()
+    return y:grouped_matmul(down, counts)
   end }
 end
 

@@ -33,20 +33,23 @@ local function units_of(job)
   end
   list[#list + 1] = last
   return list, first.parameters + job.model.layers * layer.parameters
-    + (job.software.untied and last.parameters or 0)
+    + (job.software.untied and last.parameters or 0), job.model.layers * layer.experts
 end
 
 -- Seconds to gather and to scatter each kind of unit.
-local function wires(job, units, group)
+local function wires(job, units, group, others)
   local levels = job.software.one_card and through_one_card(job.cluster.levels)
     or job.cluster.levels
   local gather, scatter = {}, {}
+  local function seconds(kind, unit, bytes)
+    local own = collectives.seconds(levels, kind, unit.parameters * bytes, group)
+    if (unit.experts or 0) == 0 then return own end
+    return own + collectives.seconds(levels, kind, unit.experts * bytes, others)
+  end
   for _, unit in ipairs(units) do
     if not gather[unit] then
-      gather[unit] = collectives.seconds(levels, "allgather",
-        unit.parameters * (job.software.gathered or 2), group)
-      scatter[unit] = collectives.seconds(levels, "reduce_scatter",
-        unit.parameters * job.software.gradient, group)
+      gather[unit] = seconds("allgather", unit, job.software.gathered or 2)
+      scatter[unit] = seconds("reduce_scatter", unit, job.software.gradient)
     end
   end
   return gather, scatter
@@ -71,11 +74,13 @@ end
 --- Seconds of all micro-batches, and the parameters of a rank before they are cut.
 ---@param job mrt.cluster.Job
 ---@param group {size: integer, stride: integer}
+---@param others {size: integer, stride: integer}  that have the same experts
 ---@return number seconds
 ---@return integer parameters
-function sharded.run(job, group)
-  local units, parameters = units_of(job)
-  local gather, scatter = wires(job, units, group)
+---@return integer experts  besides: parameters of these
+function sharded.run(job, group, others)
+  local units, parameters, experts = units_of(job)
+  local gather, scatter = wires(job, units, group, others)
   local s = streams(job)
   for micro = 1, job.micros do
     local again, final = job.zero == 3, micro == job.micros
@@ -88,7 +93,7 @@ function sharded.run(job, group)
         (again or final) and scatter[unit])
     end
   end
-  return s.sim:run(), parameters
+  return s.sim:run(), parameters, experts
 end
 
 return sharded

@@ -5,7 +5,7 @@
 ---             chains (parts.lua).  Stages are sums of them; micro-batches go through them as
 ---             events (pipeline.lua).  Then gradients are reduced over `data`, and the
 ---             optimizer passes over its state.
----   order     ranks of tensor stand next to each other, then context, data, pipeline
+---   order     ranks of tensor stand next to each other, then context, expert, data, pipeline
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -21,7 +21,8 @@ local step = {}
 ---@class mrt.cluster.Job
 ---@field cluster mrt.Cluster
 ---@field model mrt.cluster.Model
----@field mesh {tensor: integer, pipeline: integer, context: integer, data: integer}
+---@field mesh {tensor: integer, pipeline: integer, context: integer, expert: integer,
+---  data: integer}
 ---@field rows integer
 ---@field micros integer
 ---@field chunks integer
@@ -31,6 +32,8 @@ local step = {}
 ---@field recomputed? integer
 ---@field software table<string, any>  software.lua
 ---@field order? mrt.PipelineSchedule
+---@field as_mrt? boolean  experts as mrt's ranks share them: messages have room for all rows, and
+---  ranks of tensor compute the same rows, whole
 ---@field share? mrt.cluster.Share
 ---@field bound? boolean  no events: what micro-batches take at least stands for them
 
@@ -56,7 +59,8 @@ local function share_of(job)
   return { dtype = "bf16", dropout = software.dropout, rows = job.rows, tokens = tokens,
     tokens_between = software.sequence and divided(tokens, mesh.tensor, "tokens over tensor")
       or tokens,
-    tensor = mesh.tensor, vocab = vocabulary(job), attention = software.attention,
+    tensor = mesh.tensor, expert = mesh.expert, whole = job.as_mrt and mesh.expert > 1 or nil,
+    vocab = vocabulary(job), attention = software.attention,
     loss = software.loss,
     -- Megatron's kernel takes four rows of heads at a time
     fused_softmax = software.attention ~= "scores"
@@ -77,11 +81,12 @@ local function stages_of(job)
   local layer, first, last = parts.layer(job), parts.first(job), parts.last(job)
   local P, list = job.mesh.pipeline, {}
   for stage = 1, P do
-    local s = { parameters = 0, layers = 0 }
+    local s = { parameters = 0, experts = 0, layers = 0 }
     for chunk = 1, job.chunks do
       local n = layers_of(job, stage, chunk)
       local f, b = layer.forward:times(n), layer.backward:times(n)
       s.parameters, s.layers = s.parameters + n * layer.parameters, s.layers + n
+      s.experts = s.experts + n * layer.experts
       if stage == 1 and chunk == 1 then
         f, b = first.forward:then_(f), b:then_(first.backward)
         s.parameters = s.parameters + first.parameters
@@ -103,7 +108,7 @@ end
 local function sending(job)
   local mesh, levels = job.mesh, job.cluster.levels
   local bytes = 2 * job.share.rows * job.share.tokens * job.model.hidden
-  local apart = mesh.tensor * mesh.context * mesh.data
+  local apart = mesh.tensor * mesh.context * mesh.expert * mesh.data
   local inner = { size = mesh.tensor, stride = 1 }
   if job.software.sends_shares then
     local gathered = job.software.sequence and 0
@@ -173,13 +178,19 @@ end
 
 -- ---- data parallelism ----------------------------------------------------------
 
-local function data_group(job)
-  return { size = job.mesh.data * job.mesh.context, stride = job.mesh.tensor }
+-- Ranks that have the same weights; the same experts, if so asked.
+local function data_group(job, experts)
+  local mesh = job.mesh
+  if experts then
+    return { size = mesh.data * mesh.context, stride = mesh.tensor * mesh.expert }
+  end
+  return { size = mesh.data * mesh.expert * mesh.context, stride = mesh.tensor }
 end
 
--- Gradients of one stage, after all micro-batches.
-local function reduced(job, parameters)
-  local group, levels = data_group(job), job.cluster.levels
+-- Gradients of so many parameters, after all micro-batches.
+local function reduced(job, parameters, experts)
+  local group, levels = data_group(job, experts), job.cluster.levels
+  if parameters == 0 then return 0 end
   local bytes = parameters * job.software.gradient
   if job.zero == 0 then return (collectives.seconds(levels, "allreduce", bytes, group)) end
   return collectives.seconds(levels, "reduce_scatter", bytes, group)
@@ -189,7 +200,7 @@ end
 -- Tables of the first and the last stage are one: their gradients are added.
 local function tied(job, first)
   if job.mesh.pipeline == 1 or job.software.untied then return 0 end
-  local apart = job.mesh.tensor * job.mesh.context * job.mesh.data
+  local apart = job.mesh.tensor * job.mesh.context * job.mesh.expert * job.mesh.data
   return (collectives.seconds(job.cluster.levels, "allreduce",
     first.parameters * job.software.gradient,
     { size = 2, stride = apart * (job.mesh.pipeline - 1) }))
@@ -200,8 +211,11 @@ step.moments = 8
 
 -- Moments that lie in the host's memory come and go in parts, both at once: the first has
 -- come before anything is updated, and nothing else is computed meanwhile.
-local function updated(job, parameters)
-  local mine = job.zero >= 1 and parameters / data_group(job).size or parameters
+local function updated(job, parameters, experts)
+  local mine = parameters + experts
+  if job.zero >= 1 then
+    mine = parameters / data_group(job).size + experts / data_group(job, true).size
+  end
   local seconds = mine * job.software.update / (job.cluster.device.bandwidth
     * job.cluster.device.streams.update)
   if not job.offload then return seconds end
@@ -212,17 +226,18 @@ end
 ---@param job mrt.cluster.Job
 ---@return number seconds
 ---@return {micros: number, data: number, tied: number, update: number, busy: number,
----  stages: {parameters: integer, layers: integer}[]} told  its seconds: of micro-batches, of
----  reducing what does not hide behind them, of tables that two stages have, of the optimizer,
----  that the busiest stage works; and what each stage has
+---  stages: {parameters: integer, experts: integer, layers: integer}[]} told  its seconds: of
+---  micro-batches, of reducing what does not hide behind them, of tables that two stages have, of
+---  the optimizer, that the busiest stage works; and what each stage has, experts apart
 function step.predict(job)
   job.share, job.chunks = share_of(job), job.chunks or 1
   local fixed = job.cluster.host.step * job.software.host
   if job.zero >= 2 and job.mesh.pipeline == 1 then
-    local micros, parameters = sharded.run(job, data_group(job))
-    local update = updated(job, parameters)
+    local micros, parameters, experts = sharded.run(job, data_group(job), data_group(job, true))
+    local update = updated(job, parameters, experts)
     return micros + update + fixed, { micros = micros, data = 0, tied = 0, update = update,
-      stages = { { parameters = parameters, layers = job.model.layers } }, busy = micros }
+      stages = { { parameters = parameters, experts = experts, layers = job.model.layers } },
+      busy = micros }
   end
   local stages, first = stages_of(job)
   local least, busy = least_of(job, stages)
@@ -230,8 +245,9 @@ function step.predict(job)
     or job.bound and least or piped(job, stages)
   local data, update = 0, 0
   for _, s in ipairs(stages) do
-    data = math.max(data, reduced(job, s.parameters) * (1 - job.software.hidden_data))
-    update = math.max(update, updated(job, s.parameters))
+    local all = reduced(job, s.parameters) + reduced(job, s.experts, true)
+    data = math.max(data, all * (1 - job.software.hidden_data))
+    update = math.max(update, updated(job, s.parameters, s.experts))
   end
   local added = tied(job, first)
   return micros + data + added + update + fixed, { micros = micros, data = data, tied = added,

@@ -8,7 +8,8 @@ local format = require "mrt.util.format"
 local find = {}
 
 local names <const> = { layers = "layers", dim = "hidden", heads = "heads", vocab = "vocab",
-  context = "seq", kv_heads = "kv_heads", ffn = "ffn", batch = "batch" }
+  context = "seq", kv_heads = "kv_heads", ffn = "ffn", batch = "batch", experts = "experts",
+  top = "top", shared = "shared" }
 
 --- Read --gpt layers=96,dim=12288,heads=96,vocab=51200,context=2048,batch=1536.
 ---@param word string

@@ -23,17 +23,32 @@ local function fits_context(model, t, c)
   return model.seq % (c * t) == 0 and (c == 1 or model.seq // c >= LONG)
 end
 
+-- Numbers of ranks that may share the experts.
+local function experts_of(model, rest)
+  local list = {}
+  for _, e in ipairs(divisors(rest, model.experts or 1)) do
+    if (model.experts or 1) % e == 0 then list[#list + 1] = e end
+  end
+  return list
+end
+
+-- Meshes of which `rest` ranks have rows of their own.
+local function add_meshes(list, o, mesh, rest)
+  if o.batch % rest ~= 0 then return end
+  for _, e in ipairs(experts_of(o.model, rest)) do
+    list[#list + 1] = { tensor = mesh.tensor, context = mesh.context, pipeline = mesh.pipeline,
+      expert = e, data = rest // e }
+  end
+end
+
 -- Meshes of so many ranks that divide the model and the batch.
-local function meshes(cluster, model, batch)
-  local list, N = {}, cluster.devices
-  for _, t in ipairs(divisors(N, cluster.levels[1].size or 8)) do
+local function meshes(o)
+  local list, N, model = {}, o.cluster.devices, o.model
+  for _, t in ipairs(divisors(N, o.cluster.levels[1].size or 8)) do
     for _, c in ipairs(fits_tensor(model, t) and divisors(N // t, 64) or {}) do
       local rest = N // (t * c)
       for _, p in ipairs(fits_context(model, t, c) and divisors(rest, model.layers) or {}) do
-        local data = rest // p
-        if batch % data == 0 then
-          list[#list + 1] = { tensor = t, context = c, pipeline = p, data = data }
-        end
+        add_meshes(list, o, { tensor = t, context = c, pipeline = p }, rest // p)
       end
     end
   end
@@ -48,7 +63,7 @@ local function chunks_of(model, mesh, micros, most)
 end
 
 local function zeros_of(mesh)
-  if mesh.data * mesh.context == 1 then return { 0 } end
+  if mesh.data * mesh.expert * mesh.context == 1 then return { 0 } end
   return mesh.pipeline == 1 and { 0, 1, 2, 3 } or { 0, 1 }
 end
 
@@ -76,8 +91,8 @@ end
 ---@return table[]
 function candidates.of(o)
   local list = {}
-  for _, mesh in ipairs(meshes(o.cluster, o.model, o.batch)) do
-    local own = o.batch // mesh.data
+  for _, mesh in ipairs(meshes(o)) do
+    local own = o.batch // (mesh.data * mesh.expert)
     for _, micro in ipairs(rows) do
       if own % micro == 0 and (mesh.pipeline == 1 or own // micro >= 2) then
         add(list, o, mesh, micro, own // micro)

@@ -30,7 +30,8 @@ end
 
 local function plan_of(c, o)
   local given = assert(load(policy_file.text(c, o.cluster), "=policy", "t"))()
-  local ranks = c.mesh.tensor * c.mesh.context * c.mesh.data * c.mesh.pipeline
+  local ranks = 1
+  for _, n in pairs(c.mesh) do ranks = ranks * n end
   local rank = (c.memory.stage - 1) * (ranks // c.mesh.pipeline)
   local comm <close> = setmetatable({ mrt.communicator.supposed(ranks, rank) },
     { __close = function(own) own[1]:close() end })

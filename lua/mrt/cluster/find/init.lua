@@ -56,6 +56,7 @@ end
 local function job_of(o, c, bound)
   return { model = o.model, mesh = c.mesh, rows = c.rows, micros = c.micros, chunks = c.chunks,
     zero = c.zero, recompute = c.recompute, offload = c.offload,
+    as_mrt = o.own,
     software = software_of(o.software, c.precision), bound = bound }
 end
 
@@ -140,7 +141,7 @@ end
 
 local function mesh_key(c)
   local m = c.mesh
-  return ("%d.%d.%d"):format(m.tensor, m.context, m.pipeline)
+  return ("%d.%d.%d.%d"):format(m.tensor, m.context, m.expert, m.pipeline)
 end
 
 -- The best of other meshes: the quickest that fits, else the one with the least bound.
@@ -180,6 +181,15 @@ function find.explain(o, c)
   return c
 end
 
+-- Of the model in a step; in the formula a perceptron is two matrices of 4 times the width.
+local function flops_of(model, batch)
+  local all = estimate.flops { batch = batch, layers = model.layers, sequence = model.seq,
+    dim = model.hidden, vocab = model.vocab }.model
+  local h, width = model.hidden, model.ffn * (model.top or 1) + (model.shared or 0)
+  local own = (model.gated and 3 or 2) * width + (model.experts or 0)
+  return all + 6 * batch * model.layers * model.seq * h * (own - 8 * h)
+end
+
 --- Search for the mesh, micro-batches, ZeRO, chunks, recomputation and precision.
 ---
 --- Raises: a batch or a model that nothing divides.
@@ -187,15 +197,15 @@ end
 ---@return mrt.cluster.Found
 function find.search(o)
   local model = o.model
-  o.flops = estimate.flops { batch = o.batch, layers = model.layers, sequence = model.seq,
-    dim = model.hidden, vocab = model.vocab }.model
+  o.flops = flops_of(model, o.batch)
   o.peak = o.cluster.devices * o.cluster.device.flops.bf16
   local list = by_bound(measure(o, candidates.of(o)))
   if #list == 0 then
     core.fail("value", "cluster", ("find: no mesh of %d ranks divides %d sequences, %d layers, "
       .. "%d heads"):format(o.cluster.devices, o.batch, model.layers, model.heads))
   end
-  local found = { tried = #list, run = 0, limit = o.limit, flops = o.flops, peak = o.peak,
+  local found = { tried = #list, run = 0, limit = o.limit, own = o.own, flops = o.flops,
+    peak = o.peak,
     candidates = list, cluster = o.cluster, model = o.model, software = o.software }
   o.run = 0
   found.best = quickest(o, list, found)

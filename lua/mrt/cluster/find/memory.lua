@@ -31,9 +31,17 @@ memory.reserved = 2 ^ 30
 -- Bytes that a layer keeps of a micro-batch.
 local function layer(job, recompute)
   local model, software = job.model, job.software
-  return estimate.layer { sequence = model.seq // job.mesh.context, dim = model.hidden,
+  local ffn, routed = model.ffn, 0
+  if model.experts then
+    ffn = model.top * model.ffn + (model.shared or 0)
+    -- rows in the experts' order, and what these made, for each expert that a token goes to
+    routed = 4 * job.rows * (model.seq // job.mesh.context) * model.top * model.hidden
+      * (job.as_mrt and job.mesh.expert or 1 / job.mesh.tensor)
+  end
+  if recompute == "full" then routed = 0 end
+  return routed + estimate.layer { sequence = model.seq // job.mesh.context, dim = model.hidden,
     heads = model.heads, batch = job.rows, tensor = job.mesh.tensor,
-    ff = model.gated and model.ffn * 3 // 2 or model.ffn, dropout = software.dropout > 0,
+    ff = model.gated and ffn * 3 // 2 or ffn, dropout = software.dropout > 0,
     attention = software.attention == "fused" and "fused" or "explicit",
     recompute = recompute, sequence_parallel = software.sequence and job.mesh.tensor > 1 }
 end
@@ -63,26 +71,29 @@ end
 
 --- What the stage that takes most takes.
 ---@param job mrt.cluster.Job
----@param stages {parameters: integer, layers: integer}[]
+---@param stages {parameters: integer, experts: integer, layers: integer}[]
 ---@param own? boolean  as mrt's plans have it
 ---@return mrt.cluster.Memory
 function memory.of(job, stages, own)
   local weight = own and OWN or WEIGHT
-  local share = job.mesh.data * job.mesh.context
-  local cut = function(from) return job.zero >= from and share or 1 end
+  local others = job.mesh.data * job.mesh.context -- that have the same experts
+  local share = others * job.mesh.expert
   local kept, whole = boundary(job, layer(job, job.recompute)), layer(job, "none")
   local most
   for s, stage in ipairs(stages) do
-    local n = stage.parameters
-    local m = { weights = n * weight / cut(3), gradients = n * GRADIENT / cut(2),
-      state = n * STATE / cut(1), stage = s, buffers = 0,
+    local function after(from)
+      if job.zero < from then return stage.parameters + stage.experts end
+      return stage.parameters / share + stage.experts / others
+    end
+    local m = { weights = after(3) * weight, gradients = after(2) * GRADIENT,
+      state = after(1) * STATE, stage = s, buffers = 0,
       activations = activations(job, s, stage.layers, kept, whole) }
     if job.offload then -- all but two layers' moments
-      m.host = n * step.moments / cut(1)
+      m.host = after(1) * step.moments
       m.state = m.state - m.host * math.max(0, 1 - 2 / (stage.layers + 1))
     end
     if job.zero >= 2 then -- units that are gathered, and scattered, two at a time
-      m.buffers = 2 * (weight + GRADIENT) * n / (stage.layers + 1)
+      m.buffers = 2 * (weight + GRADIENT) * after(4) / (stage.layers + 1)
     end
     m.peak = m.weights + m.gradients + m.state + m.activations + m.buffers
     if not most or m.peak > most.peak then most = m end

@@ -7,7 +7,7 @@ local policy_file = {}
 -- Dimensions of one rank are left out.
 local function mesh_of(mesh)
   local list = {}
-  for _, name in ipairs { "tensor", "context", "data", "pipeline" } do
+  for _, name in ipairs { "tensor", "context", "expert", "data", "pipeline" } do
     if mesh[name] > 1 then list[#list + 1] = ("%s = %d"):format(name, mesh[name]) end
   end
   return #list > 0 and "{ " .. table.concat(list, ", ") .. " }" or nil
@@ -47,7 +47,7 @@ function policy_file.text(c, cluster)
   add("mesh", mesh_of(c.mesh))
   add("accumulate", c.micros > 1 and tostring(c.micros))
   add("pipeline", pipeline_of(c))
-  if c.zero > 0 and c.mesh.data > 1 then
+  if c.zero > 0 and c.mesh.data * c.mesh.expert > 1 then
     add("shard", ("policy.shard.zero(%d)"):format(c.zero))
   end
   add("swap", c.offload and "policy.swap.optimizer()")

@@ -43,6 +43,37 @@ local function sizes_of(values)
   return count, list
 end
 
+-- Rows that experts multiply in the forward pass of a layer; nil: there are none.
+local function grouped_rows(plan, values)
+  local operands = plan:operands()
+  for i, step in ipairs(plan:steps()) do
+    if step.op == "grouped_matmul" and not step.backward then
+      return dims(values[operands[i].reads[1]].type)[1]
+    end
+  end
+end
+
+-- Experts, of stacks of matrices `[count,·,·]`, and of the rows that these are multiplied with.
+local function find_experts(plan, values, m)
+  local stacks, rows = 0, grouped_rows(plan, values)
+  for _, v in ipairs(rows and values or {}) do
+    local d = v.role == "weight" and dims(v.type) or {}
+    if #d == 3 and (d[2] == m.hidden or d[3] == m.hidden) then
+      m.experts, stacks = d[1], stacks + 1
+      m.ffn = d[2] == m.hidden and d[3] or d[2]
+    end
+  end
+  if m.experts then m.top, m.gated = rows // (m.rows * m.seq), stacks >= 3 * m.layers end
+end
+
+-- The width of a perceptron beside the experts.
+local function find_shared(m, count, list, together)
+  for _, n in ipairs(list) do
+    local other = n == m.hidden or n == together or n == m.kv_heads * m.width
+    if not other and count[n] >= 2 * m.layers then m.shared = n end
+  end
+end
+
 --- Read it.
 ---
 ---     shape.of(step:plan(tokens, targets)).layers
@@ -55,16 +86,19 @@ function shape.of(plan)
   local count, list = sizes_of(values)
   m.hidden = m.heads * m.width
   local together, own = m.hidden + 2 * m.kv_heads * m.width, nil -- queries, keys, values in one
+  find_experts(plan, values, m)
+  if m.experts then find_shared(m, count, list, together) end
   local function look(n)
     if n > m.hidden and n ~= together and count[n] >= 2 * m.layers then
-      m.ffn, own = n, count[n]
+      if not m.experts then m.ffn, own = n, count[n] end
     elseif count[n] <= 2 and n ~= m.seq and (not m.vocab or n > m.vocab) then
       m.vocab = n
     end
   end
   for _, n in ipairs(list) do look(n) end
   if not m.ffn or not m.vocab or not count[m.hidden] then return nil end
-  m.gated, m.width = own >= 3 * m.layers, nil
+  if own then m.gated = own >= 3 * m.layers end
+  m.width = nil
   return m
 end
 

@@ -16,16 +16,16 @@ local function how(c)
   return table.concat(words, ", ")
 end
 
-local LINE <const> = "%6s %7s %8s %5s  %-52s %9s %10s %6s %7s %9s %8s"
+local LINE <const> = "%6s %7s %6s %8s %5s  %-52s %9s %10s %6s %7s %9s %8s"
 
 local function head()
-  return (LINE):format("tensor", "context", "pipeline", "data", "micro-batches x sequences, ...",
-    "step", "memory", "MFU", "bubble", "exposed", "to spare")
+  return (LINE):format("tensor", "context", "expert", "pipeline", "data",
+    "micro-batches x sequences, ...", "step", "memory", "MFU", "bubble", "exposed", "to spare")
 end
 
 local function line(c)
   local m = c.mesh
-  return (LINE):format(m.tensor, m.context, m.pipeline, m.data, how(c),
+  return (LINE):format(m.tensor, m.context, m.expert, m.pipeline, m.data, how(c),
     format.time(c.seconds), format.bytes(math.ceil(c.memory.peak)), ("%.1f %%"):format(100 * c.mfu),
     ("%.1f %%"):format(100 * c.bubble), format.time(c.exposed),
     ("%.1f %%"):format(-100 * c.over / (c.over < 0 and c.memory.peak - c.over or c.memory.peak)))
@@ -92,7 +92,7 @@ return function(found, o)
   if #found.rivals > 0 then
     lines[#lines + 1] = "\nother meshes, the best of each\n" .. head()
     for _, c in ipairs(found.rivals) do
-      lines[#lines + 1] = line(c) .. "\n" .. (" "):rep(31) .. reason(c, best)
+      lines[#lines + 1] = line(c) .. "\n" .. (" "):rep(38) .. reason(c, best)
     end
   end
   lines[#lines + 1] = "\nTimes are predicted; no candidate that fits is quicker.  Memory is "
