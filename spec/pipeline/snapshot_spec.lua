@@ -34,7 +34,12 @@ describe("a run in stages", function()
   for _, how in ipairs { "mesh = { pipeline = 2, data = 2 }", "mesh = { pipeline = 2, shard = 2 }",
     "mesh = { pipeline = 2, data = 2 }, shard = policy.shard.zero(1)",
     "mesh = { pipeline = 2, data = 2 }, shard = policy.shard.zero(3), "
-      .. "precision = policy.precision.bf16()" } do
+      .. "precision = policy.precision.bf16()",
+    "mesh = { pipeline = 2, data = 2 }, gradient_noise = true, "
+      .. 'precision = policy.precision.fp8 { scaling = "delayed", history = 3 }',
+    "mesh = { pipeline = 2, shard = 2 }, compress = 'int8', "
+      .. "pipeline = { schedule = 'zero_bubble' }, "
+      .. 'precision = policy.precision.fp8 { scaling = "delayed", history = 2 }' } do
     it("goes on bit for bit: " .. how, function()
       local folder = files.folder()
       for _, said in ipairs(ranks.run(4, code:format(how, folder, folder))) do

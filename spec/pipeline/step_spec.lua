@@ -150,7 +150,10 @@ describe("a step in stages", function()
     local how = { dropout = pick { 0, 0.1 }, clip = pick { false, 0.5 },
       optimizer = pick { "adamw", "sgd", "lion" }, seed = seed }
     local narrow = pick { "f32", "bf16", "f16", "pure" }
+    if seed %% 5 == 4 then narrow = seed %% 2 == 0 and "fp8" or "delayed" end
     local o = { accumulate = pick { 4, 8 }, precision = ({ bf16 = policy.precision.bf16(),
+      fp8 = policy.precision.fp8(),
+      delayed = policy.precision.fp8 { scaling = "delayed", history = 3 },
       f16 = policy.precision.f16 { loss_scale = "dynamic" },
       pure = policy.precision.bf16_pure() })[narrow] }
     local pipe = { schedule = schedule, recompute = pick { true, false } }
@@ -240,7 +243,9 @@ describe("a step in stages", function()
               assert.equal(expected, got, words)
               assert.equal(w, own, words)
             else
-              assert.is_true(near(expected, got, words:match "f32" and 1e-5 or 2e-2),
+              local eight = words:match " fp8 " or words:match " delayed "
+              assert.is_true(near(expected, got, words:match "f32" and 1e-5 or eight and 0.15
+                or 2e-2),
                 words .. "\n" .. expected .. "\n" .. got)
             end
           end

@@ -5,6 +5,7 @@
 local mrt = require "mrt"
 local failure = require "support.failure"
 local bits = require("support.bits").of
+local ranks = require "support.ranks"
 local training = require "support.training"
 local files = require "support.files"
 
@@ -243,6 +244,39 @@ describe("delayed scaling", function()
     local none = mrt.compile(function(x) return x + 1 end, { precision = delayed() })
     none(w)
     assert.is_nil(none:fp8())
+  end)
+
+  it("has the scales of all rows on all ranks, or of all pieces", function()
+    local code = [[
+      local grid = %s
+      mrt.seed(3)
+      local x = mrt.eval(mrt.randn(8, 16))
+      mrt.seed(1)
+      local w, v = mrt.parameter(mrt.randn(16, 16), "w"), mrt.parameter(mrt.randn(16, 16), "v")
+      local opt = optim.sgd({ w, v }, { lr = 0.01 })
+      if grid then grid.comm = comm end
+      local step = mrt.compile(function(a)
+        local loss = a:matmul(w):relu():matmul(v):square():sum()
+        opt:step(mrt.grad(loss, { w, v }))
+        return loss
+      end, { mesh = grid, precision = policy.precision.fp8 { scaling = "delayed", history = 2 } })
+      local rows = 8 // (grid and (grid.data or grid.shard) or 1)
+      local from = comm.rank * rows %% 8
+      for _ = 1, 3 do step(mrt.eval(x:slice(1, from + 1, from + rows) + 0)) end
+      local scales = {}
+      for _, site in ipairs(step:fp8()) do
+        scales[#scales + 1] = not site.backward and ("%%a"):format(site.scale) or nil
+      end
+      return table.concat(scales, " ")
+    ]]
+    for _, mesh in ipairs { "{ data = 2 }", "{ shard = 2 }" } do
+      local n, of_all = {}, ranks.alike(2, (code:format(mesh)))
+      for scale in of_all:gmatch "%S+" do n[#n + 1] = tonumber(scale) end
+      assert.is_true(#n >= 2)
+    end
+    -- of a sum of losses activations are those of one rank
+    assert.equal(ranks.alike(1, (code:format("nil"))), ranks.alike(2,
+      (code:format("{ tensor = 2 }"))))
   end)
 
   it("is refused where micro-batches and the update both have products", function()

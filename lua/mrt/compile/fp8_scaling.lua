@@ -16,7 +16,9 @@
 ---
 --- How many sites there are is known once a trace is planned: then that is thrown
 --- away, the variables are made and the function is traced again.  Plans of as
---- many sites share them.
+--- many sites share them.  Of a step in stages each phase of a part has its own
+--- (lua/mrt/pipeline/delayed.lua): what F and B both read is a site of both, whose
+--- largest is the same.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -59,7 +61,10 @@ end
 
 ---@class mrt.Delayed: mrt.Transform
 ---@field settings mrt.DelayedScaling
----@field states table<integer, mrt.ScaleState>  by how many sites there are
+---@field states table<integer|string, mrt.ScaleState>  by how many sites there are, or by the
+---  name of a phase and these
+---@field phases mrt.PhaseScales?  of a step in stages
+---@field mesh mrt.Mesh?
 ---@field now mrt.ScaleState?  of the trace that is made, or was last
 ---@field scale mrt.Tensor?    its variables, for the core
 ---@field amax mrt.Tensor?
@@ -70,28 +75,43 @@ Delayed.__index = Delayed
 
 --- Make the state of a function's scales.
 ---@param settings mrt.DelayedScaling?
+---@param given table  options of the function
 ---@return mrt.Delayed?
-function delayed.new(settings)
-  return settings and setmetatable({ settings = settings, states = {} }, Delayed)
+function delayed.new(settings, given)
+  if not settings then return nil end
+  local self = setmetatable({ settings = settings, states = {}, mesh = given.mesh }, Delayed)
+  local pipeline = given.pipeline
+  if pipeline then self.phases = require "mrt.pipeline.delayed".new(self, pipeline) end
+  return self
 end
 
 local function variable(shape, value, name)
   return core.variable(op.full { shape = shape, value = value, dtype = "f32" }, name)
 end
 
-local function state_of(self, sites)
-  self.states[sites] = self.states[sites] or {
+--- The state of so many sites, of a plan that needs no name or of this one.
+---@param sites integer
+---@param name? string
+---@return mrt.ScaleState
+---@nodoc
+function Delayed:state_of(sites, name)
+  name = name or sites
+  self.states[name] = self.states[name] or {
     scale = variable({ sites }, 1, "fp8.scale"),
     history = variable({ self.settings.history, sites }, 0, "fp8.history"),
     amax = variable({ sites }, 0, "fp8.amax") }
-  return self.states[sites]
+  return self.states[name]
 end
 
 local function use(self, state)
   self.now, self.scale, self.amax = state, state and state.scale, state and state.amax
 end
 
-local function same(a, b)
+--- Whether two lists of sites are scaled alike.
+---@param a table[]
+---@param b table[]
+---@return boolean
+function delayed.same(a, b)
   if #a ~= #b then return false end
   for i, site in ipairs(a) do
     if site.dtype ~= b[i].dtype then return false end
@@ -104,7 +124,7 @@ end
 ---@param sites table[]  op, name, file, line, layer, backward, type, dtype
 function Delayed:sites(sites)
   local now = self.now
-  if now and now.list and same(sites, now.list) then
+  if now and now.list and delayed.same(sites, now.list) then
     now.list = sites
   elseif #sites == 0 and (self.parts or not now) then
     return -- a final plan, which has no products
@@ -115,30 +135,31 @@ function Delayed:sites(sites)
   else
     retrace.request(function()
       self.asked = sites
-      use(self, #sites > 0 and state_of(self, #sites) or nil)
+      use(self, #sites > 0 and self:state_of(#sites) or nil)
       if self.now then self.now.list = sites end
     end)
   end
 end
 
---- Variables and plain values by name, for a snapshot.
+--- Variables and plain values by name, for a snapshot: of stages those of all.
 ---@param out table
 function Delayed:state(out)
   out.fp8 = {}
-  for sites, state in pairs(self.states) do
-    table.insert(out.fp8, sites)
-    out["fp8.scale." .. sites] = state.scale
-    out["fp8.history." .. sites] = state.history
+  for name, state in pairs(self.phases and self.phases:all() or self.states) do
+    table.insert(out.fp8, name)
+    out["fp8.scale." .. name] = state.scale
+    out["fp8.history." .. name] = state.history
   end
-  table.sort(out.fp8)
+  table.sort(out.fp8, function(a, b) return tostring(a) < tostring(b) end)
 end
 
 --- Make the variables that a state has, with its numbers if they are there.
 ---@param state table
 function Delayed:load_state(state)
-  for _, sites in ipairs(state.fp8 or {}) do
-    local own = state_of(self, sites)
-    local scale, history = state["fp8.scale." .. sites], state["fp8.history." .. sites]
+  for _, name in ipairs(state.fp8 or {}) do
+    local sites = math.tointeger(tonumber(tostring(name):match "%d+$"))
+    local own = self:state_of(sites, name)
+    local scale, history = state["fp8.scale." .. name], state["fp8.history." .. name]
     if scale then own.scale:assign(scale) end
     if history then own.history:assign(history) end
   end
@@ -150,7 +171,10 @@ Delayed.expect_state = Delayed.load_state
 
 --- Traces of a step in `k` micro-batches begin.
 ---@param k integer
-function Delayed:prepare(k) self.parts, self.asked = k > 1, nil end
+function Delayed:prepare(k)
+  self.parts, self.asked = k > 1, nil
+  if self.phases then self.phases:begin() end
+end
 
 local function room(list)
   local values = {}
@@ -170,12 +194,25 @@ local function next_scale(self, state, history)
   return op.where(usable, op.minimum(scale, LARGEST), state.scale)
 end
 
---- The function has been traced: what the next step scales by.
-function Delayed:finish()
-  local state = self.now
-  if not state then return end
+-- Ranks that each see other rows, or pieces, of what is one value: those of their batch, of
+-- a mesh's tensor and context.
+local function beside(self)
+  local now, mesh, list = self.trace, self.mesh, { self.trace.ranks }
+  list[#list + 1] = now.replicas
+  for _, name in ipairs { "tensor", "context" } do
+    list[#list + 1] = mesh and mesh.size[name] > 1 and mesh.comm[name] or nil
+  end
+  return list
+end
+
+-- What the next step scales by: the same on all ranks.
+local function move_on(self, state)
+  local amax = state.amax
+  for _, comm in ipairs(beside(self)) do
+    if comm.size > 1 then amax = op.allreduce(amax, { comm = comm.number, op = "max" }) end
+  end
   local length = self.settings.history
-  local history = op.reshape(state.amax, { 1, state.amax:size(1) })
+  local history = op.reshape(amax, { 1, state.amax:size(1) })
   if length > 1 then
     history = op.cat({ history, op.slice(state.history, 1, 1, length - 1) }, { dim = 1 })
   end
@@ -183,12 +220,19 @@ function Delayed:finish()
   state.history:assign(history)
 end
 
+--- The function has been traced.
+function Delayed:finish()
+  for _, state in ipairs(self.phases and self.phases:known() or { self.now }) do
+    move_on(self, state)
+  end
+end
+
 --- What a plan of `sections` micro-batches adds up beside gradients: the largest.
 ---@param sections integer
 ---@return table[] jobs  of accumulate.trace
 function Delayed:totals(sections)
   local state = self.now
-  if not state then return {} end
+  if not state or self.phases then return {} end
   local job = { into = state.amax, values = {}, scales = {}, largest = true }
   for s = 1, sections do job.values[s], job.scales[s] = state.amax, 1 end
   return { job }
@@ -208,18 +252,23 @@ function Scales:__tostring()
   return table.concat(lines, "\n")
 end
 
---- The sites of the plan that was made last.
+local function add_sites(out, state)
+  local scales, amaxes = state.scale:totable(), state.history:select(1, 1):totable()
+  for i, site in ipairs(state.list or {}) do
+    local one = { scale = scales[i], amax = amaxes[i] }
+    for key, value in pairs(site) do one[key] = value end
+    out[#out + 1] = one
+  end
+end
+
+--- The sites of the plan that was made last; of stages those of this one.
 ---@return table[]? sites
 function Delayed:look()
-  local state = self.now
-  if not state or not state.list then return nil end
-  local scales, out = state.scale:totable(), setmetatable({}, Scales)
-  local amaxes = state.history:select(1, 1):totable()
-  for i, site in ipairs(state.list) do
-    out[i] = { scale = scales[i], amax = amaxes[i] }
-    for key, value in pairs(site) do out[i][key] = value end
+  local out = setmetatable({}, Scales)
+  for _, state in ipairs(self.phases and self.phases:known() or { self.now }) do
+    add_sites(out, state)
   end
-  return out
+  return #out > 0 and out or nil
 end
 
 return delayed

@@ -166,8 +166,8 @@ end
 -- ---- the list --------------------------------------------------------------------
 
 -- A transform that few ask for, whose module loads where one does.
-local function asked(module, settings)
-  return settings and require(module).new(settings) or nil
+local function asked(module, settings, options)
+  return settings and require(module).new(settings, options) or nil
 end
 
 --- Make the transforms of a compiled function: those of the library that its options
@@ -185,7 +185,8 @@ function transforms.new(options)
   by_name["pipeline"] = asked("mrt.pipeline.stages", options.pipeline)
   by_name["accumulation"] = accumulate.transform
   by_name["cut"] = by_name["pipeline"] and by_name["pipeline"].cut
-  by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed)
+  by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed,
+    options)
   by_name["narrow weights"] = param_dtype.new(options.weights)
   for _, name in ipairs(order) do
     for _, t in ipairs(options.transforms or {}) do

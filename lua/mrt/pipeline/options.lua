@@ -40,16 +40,7 @@ Settings.__index = Settings
 
 local function refuse(text, ...) core.fail("value", "pipeline", text:format(...)) end
 
--- What changes a plan as a whole does not know of several yet.
-local apart = { "delayed" }
-local words = { delayed = "precision: delayed scaling" }
-
 local function check_beside(own, given)
-  for _, name in ipairs(apart) do
-    if own[name] ~= nil then
-      refuse("option '%s' beside 'pipeline' is not there yet", words[name] or name)
-    end
-  end
   if own.shard and given.replicas then
     refuse "replicas beside option 'shard', which has its own: policy.shard.ddp { comm = ... }"
   end

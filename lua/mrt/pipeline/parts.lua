@@ -34,6 +34,7 @@ local op = core.op
 ---  is before it is stored so
 ---@field formats table<integer, mrt.Format>  by id, of what is saved: what it is packed in
 ---@field packs boolean?  whether anything of the micro-batch is
+---@field scales mrt.PhaseScales?  of f8 numbers, from earlier steps (delayed.lua)
 local Maker = {}
 Maker.__index = Maker
 
@@ -183,14 +184,15 @@ function Maker:layout(part, choice)
     choice and function(node) return choice.again[node.expression] end or yes)
   local out, names = self:forward_makes(part, w and joined(b.saved, w.saved) or b.saved)
   local layout = {
-    F = { reads = came, makes = out, adds = self:adds(part, false),
+    F = { key = "F" .. part, reads = came, makes = out, adds = self:adds(part, false),
       passes = self:forward_passes(part) },
-    B = { reads = self:reads(part, b, names), makes = back, adds = adds,
+    B = { key = "B" .. part, reads = self:reads(part, b, names), makes = back, adds = adds,
       passes = self:backward_passes(part) },
   }
   if w then
     self:name_all(w.passed, "p", names, back)
-    layout.W = { reads = self:reads(part, w, names), makes = {}, adds = adds, passes = {} }
+    layout.W = { key = "W" .. part, reads = self:reads(part, w, names), makes = {}, adds = adds,
+      passes = {} }
     layout.B.adds = {}
   end
   return layout
@@ -322,9 +324,12 @@ function Maker:plan_phase(layout, options)
     core.update("accumulate", { add.into, add.x },
       { scale = add.job.scales[1], largest = add.job.largest })
   end
+  options = options or self.options
+  if self.scales then options = self.scales:phase(layout.key, options) end
   local ok, plan = pcall(core.trace_plan, #traced.inputs + #traced.runtime + #given, outputs,
-    options or self.options, self.space, self.state.batches[1])
+    options, self.space, self.state.batches[1])
   for _, x in ipairs(values) do core.trace_replace(x) end
+  if ok and self.scales then self.scales:planned(plan, layout.key, options.delayed) end
   return ok and plan or error(plan, 0)
 end
 

@@ -263,7 +263,8 @@ local function maker_of(self, state, plain, wanted, sums, rows)
     graph = state.sections[1].pipeline.graph, sums = sums, wanted = wanted,
     rows = rows_of(state, rows),
     options = plain, space = self.space, dtypes = {}, kept = {}, unrounded = {},
-    pieces = {}, formats = {} }, Maker)
+    pieces = {}, formats = {}, scales = self.options.delayed and self.options.delayed.phases },
+    Maker)
 end
 
 -- The parts of this stage: who knows what each may hold.
@@ -316,7 +317,8 @@ local function plan_all(self, state, trace)
   local settings = self.options.pipeline
   local entry, final, rows = accumulate.begin(self, state)
   local sums = sums_of(state, settings)
-  local plain = staying(with(with(self.options, "pipeline", nil), "memory", nil), sums)
+  local plain = with(with(with(self.options, "pipeline", nil), "memory", nil), "delayed", nil)
+  plain = staying(plain, sums)
   local wanted = plan_final(self, state, entry, final, plain)
   trace.stages:check_final(wanted)
   local maker = maker_of(self, state, plain, wanted, sums, rows[1])
@@ -330,6 +332,7 @@ local function plan_all(self, state, trace)
   plan_stage(self, state, entry, maker, layouts_of(maker, keepers))
   fit_stage(self, state, entry, maker, keepers)
   done()
+  if maker.scales then maker.scales:settle(entry) end
   return entry
 end
 
