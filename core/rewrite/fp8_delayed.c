@@ -2,11 +2,13 @@
  *
  *   needs   the program's variables, f32[sites]: `scale` and `amax`
  *   gives   the i-th value to be scaled, in the traced order, scaled by
- *           scale[i]; what reads `amax` reads the largest magnitudes instead
+ *           scale[i]; what reads `amax` reads the largest magnitudes instead, 0
+ *           where it has room for more
  *   never   decides what comes of them: the program does, in nodes it traced
  *           after all products
  *
  * SPDX-License-Identifier: MIT */
+#include "op/make.h"
 #include "op/move.h"
 #include "op/views.h"
 #include "rewrite/precision.h"
@@ -85,27 +87,36 @@ mrt_status mrt_narrow_site(mrt_making *b, const mrt_value *v, mrt_dtype dtype,
 
 /* ---- what is found ------------------------------------------------------- */
 
-static mrt_status find(mrt_narrowing *w, mrt_origin origin) {
+static mrt_value *zeros(mrt_making *b, int64_t length) {
+  mrt_full_options o = { .shape = { .count = 1, .at = { length } },
+                         .dtype = MRT_f32 };
+  return mrt_narrow_make(b, MRT_OP_full, &o, vector(length), 0, NULL);
+}
+
+static mrt_status find(mrt_narrowing *w, int64_t room, mrt_origin origin) {
   mrt_making b = { .w = w, .origin = origin };
-  int n = w->site_count;
-  mrt_value **one = MRT_NEW(&w->g->arena, mrt_value *, n);
+  int n = w->site_count, more = room > n;
+  mrt_value **one = MRT_NEW(&w->g->arena, mrt_value *, n + more);
   mrt_shape_options length = { .shape = { .count = 1, .at = { 1 } } };
   mrt_dim_options first = { .dim = 0 };
   if (!one) return mrt_nomem(w->e);
   for (int i = 0; i < n; i++)
     one[i] = MRT_MAKE(&b, reshape, &length, vector(1), w->largest[i]);
-  w->found = mrt_narrow_make(&b, MRT_OP_cat, &first, vector(n), n, one);
+  if (more) one[n] = zeros(&b, room - n);
+  w->found =
+      mrt_narrow_make(&b, MRT_OP_cat, &first, vector(room), n + more, one);
   return b.status;
 }
 
 mrt_status mrt_narrow_found(mrt_narrowing *w, mrt_node *n) {
   const mrt_tensor *amax = w->rewrite->memo->amax;
   int written = mrt_node_is_update(n) ? n->op->updates : 0;
-  if (!amax || w->site_count != amax->type.dims[0]) return MRT_OK;
+  if (!amax || !w->site_count || w->site_count > amax->type.dims[0])
+    return MRT_OK;
   for (int k = written; k < n->nin; k++) {
     if (n->in[k]->leaf != MRT_LEAF_VARIABLE || n->in[k]->tensor != amax)
       continue;
-    if (!w->found) MRT_TRY(find(w, n->origin));
+    if (!w->found) MRT_TRY(find(w, amax->type.dims[0], n->origin));
     n->in[k] = w->found;
   }
   return MRT_OK;

@@ -176,9 +176,12 @@ function Delayed:prepare(k)
   if self.phases then self.phases:begin() end
 end
 
-local function room(list)
+local function room(state)
   local values = {}
-  for i, site in ipairs(list) do values[i] = dtypes[site.dtype].largest end
+  for i = 1, state.amax:size(1) do
+    local site = state.list[i] -- nil: there is room for more, whose largest is 0
+    values[i] = site and dtypes[site.dtype].largest or 1
+  end
   return core.tensor(values, "f32")
 end
 
@@ -189,7 +192,7 @@ local function next_scale(self, state, history)
   local zero = op.full { shape = {}, value = 0, dtype = "f32" }
   local infinite = op.full { shape = {}, value = math.huge, dtype = "f32" }
   local usable = op.logical_and(op.gt(amax, zero), op.lt(amax, infinite))
-  local scale = room(state.list) / op.where(usable, amax, 1)
+  local scale = room(state) / op.where(usable, amax, 1)
     * 2.0 ^ -self.settings.margin
   return op.where(usable, op.minimum(scale, LARGEST), state.scale)
 end

@@ -1,8 +1,9 @@
 --- delayed.lua -- f8 numbers in stages, scaled by what was largest in earlier steps
 ---
 --- Each phase of a part is a plan with sites and state of its own (compile/fp8_scaling.lua),
---- called "B2.17": the phase, the part, how many sites.  A trace begins with the states that the
---- last one asked for; where a plan turns out to have other sites it is made again.
+--- called "B2.17": the phase, the part, for how many sites it has room: the more a phase
+--- computes again, the more it has.  What is held is chosen with that room taken, and traced once
+--- more where the phase's sites are not those that were known.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -15,15 +16,12 @@ local op = core.op
 
 local delayed = {}
 
-local MOST <const> = 4 -- traces until sites are those that were known
-
 ---@class mrt.PhaseScales
 ---@field owner mrt.Delayed
 ---@field settings mrt.PipelineSettings
----@field now table<string, mrt.ScaleState>  in a trace, by phase and part: "B2"
+---@field now table<string, mrt.ScaleState>?  in a trace, by phase and part: "B2"; nil: not known
 ---@field found table<userdata, {key: string, list: table[]}>  ditto, by plan: its sites
 ---@field names string[]   of all states that this stage has had
----@field traces integer
 local Scales = {}
 Scales.__index = Scales
 
@@ -34,12 +32,12 @@ local weak = { __mode = "k" }
 ---@param settings mrt.PipelineSettings
 ---@return mrt.PhaseScales
 function delayed.new(owner, settings)
-  return setmetatable({ owner = owner, settings = settings, now = {}, names = {}, traces = 0,
+  return setmetatable({ owner = owner, settings = settings, names = {},
     found = setmetatable({}, weak) }, Scales)
 end
 
 --- Traces of a call begin.
-function Scales:begin() self.now, self.traces = {}, 0 end
+function Scales:begin() self.now = nil end
 
 local function keys_of(map)
   local keys = {}
@@ -52,7 +50,7 @@ end
 ---@return mrt.ScaleState[]
 function Scales:known()
   local list = {}
-  for i, key in ipairs(keys_of(self.now)) do list[i] = self.now[key] end
+  for i, key in ipairs(keys_of(self.now or {})) do list[i] = self.now[key] end
   return list
 end
 
@@ -62,7 +60,7 @@ end
 ---@param options table
 ---@return table
 function Scales:phase(key, options)
-  local state, own = self.now[key], {}
+  local state, own = self.now and self.now[key], {}
   if state then
     own.scale, own.amax = state.scale, state.amax
     core.update("accumulate", { state.amax, state.amax }, { scale = 1, largest = true })
@@ -77,50 +75,62 @@ end
 ---@param own table  of what `phase` gave
 function Scales:planned(plan, key, own) self.found[plan] = { key = key, list = own.list or {} } end
 
--- What the chosen plans have.
-local function sites_of(self, entry)
-  local lists = {}
+-- Where a phase has so many sites at most.
+local function state_of(self, key, sites)
+  local name = key .. "." .. sites
+  if not self.owner.states[name] then table.insert(self.names, name) end
+  return self.owner:state_of(sites, name)
+end
+
+-- The sites of phases, of the layouts in which they have most, by phase and part.
+local function most_sites(self, maker, all)
+  local most = {}
+  for _, layouts in ipairs(all) do
+    for _, layout in pairs(layouts) do
+      for _, phase in pairs(layout) do
+        local plan = maker:plan_phase(phase)
+        local list = self.found[plan].list
+        if #list >= #(most[phase.key] or {}) then most[phase.key] = list end
+        plan:free()
+      end
+    end
+  end
+  return most
+end
+
+--- See how many sites phases have at most, in a trace that does not know it yet: it is made
+--- again with room for these.
+---@param maker mrt.PipelineMaker
+---@param all table<integer, table>[]  layouts of the parts: with nothing computed again, with all
+function Scales:look(maker, all)
+  if self.now then return end
+  local most = most_sites(self, maker, all)
+  retrace.request(function()
+    self.now = {}
+    for key, list in pairs(most) do
+      self.now[key] = #list > 0 and state_of(self, key, #list) or nil
+      if self.now[key] then self.now[key].list = list end
+    end
+  end)
+end
+
+--- The plans of this stage have been chosen.
+---@param entry table
+function Scales:settle(entry)
+  local other, same = {}, require "mrt.compile.fp8_scaling".same
   for _, part in pairs(entry.stages) do
     for _, kind in ipairs { "F", "B", "W" } do
       local found = part[kind] and self.found[part[kind].plan]
-      if found then lists[found.key] = found.list end
+      local state = found and self.now[found.key]
+      if state then
+        if not same(found.list, state.list) then other[state] = found.list end
+        entry.accumulators[core.id(state.amax)] = true
+      end
     end
   end
-  return lists
-end
-
--- The state of a phase with these sites.
-function Scales:state_of(key, list)
-  local name = key .. "." .. #list
-  local state = self.owner:state_of(#list, name)
-  if not state.list then table.insert(self.names, name) end
-  state.list = list
-  return state
-end
-
---- The plans of this stage have been chosen.  If their sites were not known, the trace is made
---- again.
----@param entry table
-function Scales:settle(entry)
-  local lists, same = sites_of(self, entry), require "mrt.compile.fp8_scaling".same
-  local asked = {}
-  for key, list in pairs(lists) do
-    local state = self.now[key]
-    if #list ~= (state and #state.list or 0) or state and not same(list, state.list) then
-      asked[#asked + 1] = key
-    end
-    if state then entry.accumulators[core.id(state.amax)] = true end
-  end
-  if #asked == 0 then return end
-  self.traces = self.traces + 1
-  if self.traces == MOST then
-    core.fail("value", "precision", "fp8, scaling = \"delayed\": plans of phases change with the "
-      .. "scaled values that they have")
-  end
+  if next(other) == nil then return end
   retrace.request(function()
-    for _, key in ipairs(asked) do
-      self.now[key] = #lists[key] > 0 and self:state_of(key, lists[key]) or nil
-    end
+    for state, list in pairs(other) do state.list = list end
   end)
 end
 

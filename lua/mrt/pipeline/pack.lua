@@ -62,8 +62,8 @@ local function dtype_of(value) return value.type:match "^%w+" end
 ---@param names table<string, {name: string?}>  of what is handed on: what it was called
 ---@return (fun(all: mrt.Compressible[]))? probing
 ---@return (fun(all: mrt.Compressible[]))? planning
----@return table<string, table<mrt.DType, mrt.Format>> answers  by name, of what is stored in
----  a dtype
+---@return table<string, table<mrt.DType|"plain", mrt.Format|true>> answers  by name, of what is
+---  stored in a dtype; plain: something of that name is read as it is
 function pack.watched(policy, names)
   local answers = {}
   if not policy then return nil, nil, answers end
@@ -75,7 +75,7 @@ function pack.watched(policy, names)
     policy(all)
     for i, key in pairs(keys) do
       answers[key] = answers[key] or {}
-      answers[key][dtype_of(all[i])] = all[i].format
+      answers[key][all[i].format and dtype_of(all[i]) or "plain"] = all[i].format or true
     end
   end
   local function planning(all)
@@ -107,8 +107,8 @@ local function join_casts(list, answers)
 end
 
 --- Note what is saved in a format, which the forward pass has read as it was: `maker.formats`
---- by id.  What is packed in two dtypes, or cast by the function, is saved as it is: B and W
---- pack it, which know who reads what of it.
+--- by id.  What is packed in two dtypes, or read as it is too, or cast by the function, is
+--- saved as it is: B and W pack it, which know who reads what of it.
 ---@param maker mrt.PipelineMaker
 ---@param list {id: integer, key: string, x: mrt.Tensor, saved: boolean?}[]  what is handed on
 ---@param answers table<string, table<mrt.DType, mrt.Format>>

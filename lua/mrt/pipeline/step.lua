@@ -313,6 +313,23 @@ local function fit_stage(self, state, entry, maker, keepers)
   entry.plans, entry.runs = list(entry)
 end
 
+-- How many values phases scale; a trace that did not know begins again.
+local function look_at_scales(self, maker, keepers, done)
+  local all = { layouts_of(maker, keepers) }
+  if self.options.memory and not maker.settings.again then
+    all[2] = {}
+    for part, keeper in pairs(keepers) do
+      local front = keeper:front()
+      all[2][part] = maker:layout(part, front[#front])
+    end
+  end
+  local ok, err = pcall(maker.scales.look, maker.scales, maker, all)
+  if not ok then
+    done()
+    error(err, 0)
+  end
+end
+
 local function plan_all(self, state, trace)
   local settings = self.options.pipeline
   local entry, final, rows = accumulate.begin(self, state)
@@ -329,6 +346,7 @@ local function plan_all(self, state, trace)
   local keepers = keepers_of(maker)
   local done, names = narrow.look(maker, layouts_of(maker, keepers), keepers)
   entry.names, entry.packs = names, maker.packs
+  if maker.scales then look_at_scales(self, maker, keepers, done) end
   plan_stage(self, state, entry, maker, layouts_of(maker, keepers))
   fit_stage(self, state, entry, maker, keepers)
   done()
