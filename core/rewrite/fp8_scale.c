@@ -91,6 +91,7 @@ static mrt_status scale_anew(mrt_narrowing *w, mrt_value *v, mrt_dtype dtype,
   mrt_value *x = widened(&b, v); /* anew: not kept meanwhile */
   x = MRT_MAKE(&b, mul, NULL, wide, x, spread(&b, scale, &wide));
   s->value = MRT_MAKE(&b, cast, &down, narrow, x);
+  if (s->value) s->value->name = v->name;
   return b.status;
 }
 

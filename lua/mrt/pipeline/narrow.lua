@@ -126,7 +126,7 @@ local function uses(graph)
   for _, node in ipairs(graph.nodes) do
     for _, i in ipairs(cast_of(graph, node) and {} or node.reads) do
       local v = graph.values[i]
-      local use = named(v) and of[v.name]
+      local use = named(v) and not v.type:find "^f8" and of[v.name]
       if use and not NARROW[dtype_of(v)] and not wide[v] then
         use[node.backward and "backward" or "forward"] = true
       end
