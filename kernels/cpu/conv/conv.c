@@ -17,7 +17,8 @@
  *
  * Narrow floats, and what is rounded, are units by then: conv/mixed.h.  What is
  * made otherwise: channels by themselves (conv/depth.h), kernels of 1 x 1
- * (conv/products.h), most of 3 x 3 (conv/winograd.h).
+ * (conv/products.h), bf16 where there are tile registers (conv/amx.h), most of
+ * 3 x 3 (conv/winograd.h).
  *
  * In small images the places of a tile are one place of several images, so
  * that the entries left out are those of the padding.
@@ -39,6 +40,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 
+#include "conv/amx.h"
 #include "conv/depth.h"
 #include "conv/mixed.h"
 #include "conv/products.h"
@@ -230,9 +232,11 @@ static bool by_winograd(const mrt_call *call, bool back) {
 
 static size_t scratch_of(const mrt_call *call, bool back) {
   if (in_depth(call)) return mrt_depth_bytes(call);
+  if (is_point(call)) return bias_bytes(call) + mrt_point_bytes(call, back);
+  if (is_tiled(call, &call->in[1].type))
+    return bias_bytes(call) + mrt_tiled_bytes(call, back);
   if (by_winograd(call, back))
     return bias_bytes(call) + mrt_winograd_bytes(call, back);
-  if (is_point(call)) return bias_bytes(call) + mrt_point_bytes(call, back);
   how room;
   conv c = conv_of(call, back, &room);
   return bias_bytes(call) + bytes_of_thread(call, &c) * (size_t)call->threads;
@@ -297,12 +301,16 @@ static void run(const mrt_call *call, bool back) {
   }
   read_bias(call);
   char *scratch = (char *)call->scratch + bias_bytes(call);
-  if (by_winograd(call, back)) {
-    mrt_winograd_run(call, back, bias_of(call), scratch);
-    return;
-  }
   if (is_point(call)) {
     mrt_point_run(call, back, bias_of(call), scratch);
+    return;
+  }
+  if (is_tiled(call, &call->in[1].type)) {
+    mrt_tiled_run(call, back, bias_of(call), scratch);
+    return;
+  }
+  if (by_winograd(call, back)) {
+    mrt_winograd_run(call, back, bias_of(call), scratch);
     return;
   }
   how room;

@@ -106,6 +106,50 @@ describe("convolutions of narrow floats", function()
     end
   end)
 
+  it("are exact at any stride, padding, dilation, and for any number of images", function()
+    local random = random_graph.generator(12)
+    local function upto(n) return random(n) - 1 end
+    local function channels() return random(2) == 1 and random(9) or random(70) end
+    core.set_poison(true)
+    finally(function() core.set_poison(false) end)
+    for k = 1, 40 do
+      mrt.seed(k)
+      local kh, kw, groups = random(4), random(4), random(4) == 1 and random(3) or 1
+      local o = { stride = { random(3), random(3) }, padding = { upto(4), upto(4) },
+        dilation = { random(2), random(2) }, groups = groups }
+      local images = ({ 1, 2, 3, 17, 33, 40 })[random(6)]
+      local h, l = kh * 2 + upto(9), kw * 2 + upto(9)
+      local s = { images, h, l, groups * channels(), groups * channels(), kh, kw, o }
+      for _, c in ipairs(case(s, function(dims) return whole(dims, 3) end)) do
+        local wide, list = { table.unpack(c, 3) }, {}
+        for i, t in ipairs(wide) do list[i] = t:to "bf16" end
+        mrt.eval(list)
+        wide[#wide + 1] = c[2]
+        local wanted = op[c[1]](table.unpack(wide))
+        local got, own = stored(c[1], list, c[2], "f32")
+        assert_same(got, wanted:to(own):to "f32", c[1], "case", k)
+      end
+    end
+  end)
+
+  it("have the bits of an image alone in any batch", function()
+    mrt.seed(5)
+    for _, s in ipairs { { 40, 5, 4, 48, 40, 3 }, { 33, 9, 7, 6, 20, 3, 2 },
+      { 18, 12, 12, 70, 33, 5 } } do
+      local n, h, l, c, filters, kernel, stride = table.unpack(s)
+      local x, w = mrt.randn(n, h, l, c):to "bf16", mrt.randn(filters, c, kernel, kernel):to "bf16"
+      local o = { padding = 1, stride = stride or 1 }
+      local y = op.conv2d(x, w, o)
+      local back = copied(o, { size = { h, l } })
+      local dx = op.conv2d_dx(y, w, back)
+      for _, i in ipairs { 1, n } do
+        local function image(t) return t:slice(1, i, i):contiguous() end
+        assert_same(op.conv2d(image(x), w, o), image(y), "image", i)
+        assert_same(op.conv2d_dx(image(y), w, back), image(dx), "image", i)
+      end
+    end
+  end)
+
   it("round to `compute` as casts do", function()
     mrt.seed(4)
     for k, s in ipairs(shapes) do
@@ -155,7 +199,7 @@ describe("convolutions of narrow floats", function()
       local x, w = mrt.randn(9, 9, 9, 70):to "bf16", mrt.randn(133, 70, 3, 3)
       local dy, sum = mrt.randn(9, 9, 9, 133):to "bf16", 0
       local o, dx, dw = { padding = 1 }, { padding = 1, size = 9 }, { padding = 1, size = 3 }
-      for _, d in ipairs { "bf16", "f16" } do
+      for _, d in ipairs { "bf16", "f16", "bf16" } do
         o.compute, dx.compute, dw.compute = d, d, d
         for _, t in ipairs { op.conv2d(x, w, o), op.conv2d_dx(dy, w, dx),
           op.conv2d_dw(x, dy, dw) } do
@@ -163,6 +207,8 @@ describe("convolutions of narrow floats", function()
             sum = (sum * 31 + p:byte() + p:byte(2) * 7) % 1000003
           end
         end
+        x, w = mrt.randn(40, 5, 6, 70):to "bf16", mrt.randn(133, 70, 3, 3)
+        dy, dx.size = mrt.randn(40, 5, 6, 133):to "bf16", { 5, 6 }
       end
       io.write(("%d"):format(sum))]]
     local one = program.script(code, "MRT_THREADS=1")
