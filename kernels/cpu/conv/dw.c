@@ -24,6 +24,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #endif
 
+#include "conv/amx.h"
 #include "conv/depth.h"
 #include "conv/operands.h"
 #include "conv/products.h"
@@ -309,8 +310,9 @@ static bool in_depth(const mrt_call *call) {
 
 static size_t scratch(const mrt_call *call) {
   if (in_depth(call)) return mrt_depth_dw_bytes(call);
-  if (is_winograd(call, MRT_WINOGRAD_DW)) return mrt_winograd_dw_bytes(call);
   if (is_products_dw(call)) return mrt_products_dw_bytes(call);
+  if (is_tiled(call, &call->out[0].type)) return mrt_tiled_dw_bytes(call);
+  if (is_winograd(call, MRT_WINOGRAD_DW)) return mrt_winograd_dw_bytes(call);
   dw_conv c = conv_of(call);
   return bytes_of_thread(&c) * (size_t)call->threads;
 }
@@ -351,12 +353,16 @@ static void run(const mrt_call *call) {
     mrt_depth_dw_run(call);
     return;
   }
-  if (is_winograd(call, MRT_WINOGRAD_DW)) {
-    mrt_winograd_dw_run(call);
-    return;
-  }
   if (is_products_dw(call)) {
     mrt_products_dw_run(call);
+    return;
+  }
+  if (is_tiled(call, &call->out[0].type)) {
+    mrt_tiled_dw_run(call);
+    return;
+  }
+  if (is_winograd(call, MRT_WINOGRAD_DW)) {
+    mrt_winograd_dw_run(call);
     return;
   }
   dw_conv c = conv_of(call);
