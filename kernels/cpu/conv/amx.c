@@ -180,6 +180,12 @@ static void put_sums(const tiled *t, real *sums, int64_t rows, char *y,
       for (int64_t c = 0; c < n; c++) sums[i * GROUP + c] += bias[c];
   }
   y += (t->from + j) * t->y_bytes;
+  if (t->result == MRT_bf16 && n == GROUP) {
+    for (int64_t i = 0; i < rows; i++, y += apart * (int64_t)sizeof(uint16_t))
+      for (int c = 0; c < GROUP; c++)
+        ((uint16_t *)y)[c] = float_to_bf16(sums[i * GROUP + c]);
+    return;
+  }
   if (t->result != MRT_f32) {
     mrt_round_rows(t->result, sums, GROUP, y, apart, rows, n);
     return;

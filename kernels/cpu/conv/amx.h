@@ -22,6 +22,7 @@
 #ifndef MRT_CONV_AMX_H
 #define MRT_CONV_AMX_H
 
+#include "base/narrow.h"
 #include "conv/operands.h"
 #include "gemm/gemm.h"
 

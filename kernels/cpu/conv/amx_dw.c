@@ -65,7 +65,6 @@ static tiled_dw_work carve(const tiled_dw *d, uintptr_t *at) {
     .turned = take(at, blocks_in_box(d) * turned_bytes(d), 1),
     .at = (const char **)take(at, d->dy_places, sizeof(char *)),
     .pairs = (uint32_t *)take(at, d->dy_places / 2 * GROUP, UNIT),
-    .values = (real *)take(at, least(d->C, GROUP) * d->taps, sizeof(real)),
   };
 }
 
@@ -186,38 +185,80 @@ static WITH_AMX void add_some(const tiled_dw *d, const box *of, int64_t line,
   }
 }
 
-/* The weights of channels of x [c, c + count) for channel o of dy, of the box's
- * taps, from the tiles of column `o` of a strip on. */
+/* A tile becomes columns, of the results' dtype. */
+static void turn_tile(const tiled_dw *d, real *tile) {
+  _Alignas(64) real room[TILE_REALS];
+  for (int i = 0; i < GROUP; i += TILE)
+    for (int j = 0; j < GROUP; j += TILE) {
+      vec v[TILE];
+#pragma GCC unroll 16
+      for (int r = 0; r < TILE; r++)
+        v[r] = vec_load(tile + (i + r) * GROUP + j);
+      transpose(v);
+#pragma GCC unroll 16
+      for (int r = 0; r < TILE; r++)
+        vec_store(room + (j + r) * GROUP + i, v[r]);
+    }
+  if (d->result == MRT_f32)
+    memcpy(tile, room, sizeof room);
+  else
+    mrt_round(d->result, room, tile, TILE_REALS);
+}
+
+/* The weights of one channel of dy, of channels of x from some on: `from` are
+ * those of the first, of tiles that are turned.  T: the dtype's size. */
+#define STORE_CHANNEL(name, T)                                                 \
+  static void store_##name(const T *from, int64_t spots, int64_t joined,       \
+                           int64_t channels, int64_t count, int64_t taps,      \
+                           T *to) {                                            \
+    for (int64_t j = 0; j < joined; j++)                                       \
+      for (int64_t i = 0; i < count; i++) {                                    \
+        int64_t row = j * channels + i;                                        \
+        const T *x = from + row / GROUP * spots * TILE_STEP(T) + row % GROUP;  \
+        T *y = to + i * taps + j;                                              \
+        for (int64_t p = 0; p < spots; p++)                                    \
+          y[p * joined] = x[p * TILE_STEP(T)];                                 \
+      }                                                                        \
+  }
+#define TILE_STEP(T) (TILE_REALS * (int64_t)(sizeof(real) / sizeof(T)))
+typedef uint16_t __attribute__((may_alias)) bits16;
+typedef uint8_t __attribute__((may_alias)) bits8;
+STORE_CHANNEL(reals, real)
+STORE_CHANNEL(halves, bits16)
+STORE_CHANNEL(bytes, bits8)
+
+/* Of channel `o` of dy and channels of x [c, c + count). */
 static void store_channel(const tiled_dw *d, const box *of, const real *tiles,
-                          int64_t o, int64_t c, int64_t count, real *values) {
-  int64_t first = of->spot * d->joined, some = of->spot_end * d->joined - first;
-  int64_t spots = of->spot_end - of->spot;
-  for (int64_t p = 0; p < spots; p++)
-    for (int64_t j = 0; j < d->joined; j++)
-      for (int64_t i = 0; i < count; i++) {
-        int64_t row = j * d->C + i;
-        int64_t tile = row / GROUP * spots + p;
-        values[i * some + p * d->joined + j] =
-            tiles[(tile * GROUP + row % GROUP) * GROUP];
-      }
-  int64_t bytes = (int64_t)mrt_dtypes[d->result].bytes;
-  int64_t runs = some == d->taps ? 1 : count, run = count / runs * some;
-  char *to = d->dw + ((o * d->C + c) * d->taps + first) * bytes;
-  for (int64_t i = 0; i < runs; i++, to += d->taps * bytes)
-    if (d->result == MRT_f32)
-      memcpy(to, values + i * run, (size_t)run * sizeof(real));
-    else
-      mrt_round(d->result, values + i * run, to, run);
+                          int64_t o, int64_t c, int64_t count) {
+  int64_t spots = of->spot_end - of->spot, first = o % GROUP * GROUP;
+  int64_t at = (o * d->C + c) * d->taps + of->spot * d->joined;
+  size_t bytes = mrt_dtypes[d->result].bytes;
+  if (d->taps == 1)
+    memcpy(d->dw + (size_t)at * bytes,
+           (const char *)tiles + (size_t)first * bytes, (size_t)count * bytes);
+  else if (bytes == 1)
+    store_bytes((const bits8 *)tiles + first, spots, d->joined, d->C, count,
+                d->taps, (bits8 *)d->dw + at);
+  else if (bytes == 2)
+    store_halves((const bits16 *)tiles + first, spots, d->joined, d->C, count,
+                 d->taps, (bits16 *)d->dw + at);
+  else
+    store_reals(tiles + first, spots, d->joined, d->C, count, d->taps,
+                (real *)d->dw + at);
 }
 
 static void store_box(const tiled_dw *d, const box *of,
                       const tiled_dw_work *w) {
+  int64_t spots = of->spot_end - of->spot;
   for (int64_t s = of->strip; s < of->strip_end; s++)
     for (int64_t b = of->block; b < of->block_end; b++) {
-      const real *tiles = tile_at(d, of, w, s, b - of->block, of->spot);
+      real *tiles = tile_at(d, of, w, s, b - of->block, of->spot);
       int64_t c = b * GROUP, count = least(GROUP, d->C - c);
-      for (int64_t j = 0; j < least(GROUP, d->n - s * GROUP); j++)
-        store_channel(d, of, tiles + j, s * GROUP + j, c, count, w->values);
+      int64_t end = least((s + 1) * GROUP, d->n);
+      for (int64_t i = 0; i < blocks_of(d) * spots; i++)
+        turn_tile(d, tiles + i * TILE_REALS);
+      for (int64_t o = s * GROUP; o < end; o++)
+        store_channel(d, of, tiles, o, c, count);
     }
 }
 

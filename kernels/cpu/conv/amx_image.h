@@ -11,6 +11,7 @@
 
 enum {
   GROUP = 2 * TILE,        /* places, channels, images: of two registers */
+  AHEAD = 16,              /* units that are asked for before they are copied */
   UNIT_BYTES = TILE_ROW,   /* of a block */
   LINES_BYTES = 512 << 10, /* of lines copied at a time, about */
   IMAGES_BYTES = 1 << 20   /* of GROUP images side by side, at most */
@@ -225,6 +226,12 @@ static inline void copy_part(void *to, const void *p, int64_t n) {
   _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(there, p));
 }
 
+/* Units are too far from one another for the processor to see that they are read
+ * in turn. */
+static inline void ask_for(const char *p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i);
+}
+
 /* n values that lie side by side, to blocks. */
 static inline void copy_values(const char *from, int64_t n, char *to,
                                int64_t step) {
@@ -270,16 +277,22 @@ static void copy_others(const amx_image *m, const char *from, char *to,
 /* n units, unit u of a phase the first, a block of each every `step` bytes. */
 static void copy_units(const amx_image *m, const char *const *at, int64_t u,
                        int64_t n, char *to, int64_t step) {
-  for (int64_t i = 0; i < n; i++, to += UNIT_BYTES)
+  int64_t v = m->joined ? u / m->wide % m->w.pitch : 0, beside = u % m->wide;
+  for (int64_t i = 0; i < n; i++, to += UNIT_BYTES) {
+    if (i + AHEAD < n && !m->joined) ask_for(at[i + AHEAD], m->k * m->x.bytes);
     if (!at[i])
       for (int64_t b = 0; b < m->blocks; b++)
         memset(to + b * step, 0, UNIT_BYTES);
     else if (m->joined)
-      copy_joined(m, at[i], (u + i) / m->wide % m->w.pitch, to, step);
+      copy_joined(m, at[i], v, to, step);
     else if (m->x.plain)
       copy_values(at[i], m->k, to, step);
     else
       copy_others(m, at[i], to, step);
+    if (!m->joined || ++beside < m->wide) continue;
+    beside = 0;
+    if (++v == m->w.pitch) v = 0;
+  }
 }
 
 #endif

@@ -47,7 +47,6 @@ typedef struct tiled_dw_work {
   char *turned;       /* [blocks][phases][GROUP][row] */
   const char **at;    /* of each place of dy; NULL: padding */
   uint32_t *pairs;    /* of a strip of dy: [places / 2][GROUP] */
-  real *values;       /* of one channel of dy, as they lie in dw */
 } tiled_dw_work;
 
 static int64_t phases_of(const tiled_dw *d) {
@@ -65,30 +64,36 @@ static int64_t blocks_of(const tiled_dw *d) {
 
 typedef uint16_t pairs_vec __attribute__((vector_size(64)));
 
-/* Of 16 + 16 pairs, the first numbers or the second. */
-#define FIRSTS(a, b)                                                           \
-  ZIP(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, \
-      36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62)
-#define SECONDS(a, b)                                                          \
-  ZIP(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, \
-      37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63)
+/* Of each quarter of two rows the numbers of its first or second half, in
+ * turn. */
+#define HALVES(a, b, i)                                                        \
+  ZIP(a, b, i, 32 + i, i + 1, 33 + i, i + 2, 34 + i, i + 3, 35 + i, i + 8,     \
+      i + 40, i + 9, i + 41, i + 10, i + 42, i + 11, i + 43, i + 16, i + 48,   \
+      i + 17, i + 49, i + 18, i + 50, i + 19, i + 51, i + 24, i + 56, i + 25,  \
+      i + 57, i + 26, i + 58, i + 27, i + 59)
 
-/* GROUP units of GROUP channels become rows of GROUP places. */
-static void turn_units(const char *from, char *to, int64_t row) {
-  vec a[TILE], b[TILE];
+/* GROUP units of GROUP channels become rows of GROUP places: pairs of places are
+ * turned, half of the channels at a time. */
+static inline __attribute__((always_inline)) void
+turn_half(bool second, const char *from, char *to, int64_t row) {
+  vec v[TILE];
+#pragma GCC unroll 16
+  for (int i = 0; i < TILE; i++, from += 2 * UNIT_BYTES) {
+    pairs_vec a = (pairs_vec)vec_load((const real *)from);
+    pairs_vec b = (pairs_vec)vec_load((const real *)(from + UNIT_BYTES));
+    v[i] = second ? (vec)HALVES(a, b, 4) : (vec)HALVES(a, b, 0);
+  }
+  transpose(v);
 #pragma GCC unroll 16
   for (int i = 0; i < TILE; i++) {
-    a[i] = vec_load((const real *)(from + i * UNIT_BYTES));
-    b[i] = vec_load((const real *)(from + (TILE + i) * UNIT_BYTES));
+    int channel = i / 4 * 8 + i % 4 + (second ? 4 : 0);
+    vec_store((real *)(to + channel * row), v[i]);
   }
-  transpose(a);
-  transpose(b);
-#pragma GCC unroll 16
-  for (int i = 0; i < TILE; i++, to += 2 * row) {
-    pairs_vec p = (pairs_vec)a[i], q = (pairs_vec)b[i];
-    vec_store((real *)to, (vec)FIRSTS(p, q));
-    vec_store((real *)(to + row), (vec)SECONDS(p, q));
-  }
+}
+
+static void turn_units(const char *from, char *to, int64_t row) {
+  turn_half(false, from, to, row);
+  turn_half(true, from, to, row);
 }
 
 /* The channels that a box has of units, all phases of them, become its rows. */
@@ -154,6 +159,9 @@ static void pair_strip(const tiled_dw *d, const char *const *at, int64_t places,
   uint16_t room[2][GROUP] = { { 0 } };
   for (int64_t p = 0; p < places; p += 2, to += GROUP) {
     const uint16_t *half[2];
+    if (p + AHEAD + 1 < places)
+      for (int i = 0; i < 2; i++)
+        ask_for(at[p + AHEAD + i] + offset, columns * d->dy.bytes);
     for (int i = 0; i < 2; i++) {
       const char *from = at[p + i];
       half[i] = from ? room[i] : no_values;
