@@ -61,36 +61,39 @@ if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
   set_tests_properties(workers_threads PROPERTIES LABELS host)
 endif()
 # Products in scratch that is allocated to the byte, under the address sanitizer;
-# those of AVX-512 once more with a model of tile registers.
+# those of AVX-512 once more with a model of tile registers, and convolutions.
 if(NOT MRT_SANITIZE AND NOT MRT_LIBFUZZER)
-  file(GLOB products CONFIGURE_DEPENDS kernels/cpu/gemm/*.c)
-  function(test_products name isa)
+  function(test_scratch spec name isa sources)
     # The spec itself for any processor: it asks whether it may go on.
-    add_library(products_of_${name} OBJECT ${products} kernels/cpu/floats.c)
-    target_compile_options(products_of_${name} PRIVATE ${${isa}_flags})
-    add_executable(products_${name} spec/kernels/cpu/products.c
-      $<TARGET_OBJECTS:products_of_${name}>)
-    target_compile_definitions(products_${name} PRIVATE SPEC_ISA_${isa})
-    foreach(target products_${name} products_of_${name})
+    add_library(${spec}_of_${name} OBJECT ${sources} kernels/cpu/floats.c)
+    target_compile_options(${spec}_of_${name} PRIVATE ${${isa}_flags})
+    add_executable(${spec}_${name} spec/kernels/cpu/${spec}.c
+      $<TARGET_OBJECTS:${spec}_of_${name}>)
+    target_compile_definitions(${spec}_${name} PRIVATE SPEC_ISA_${isa})
+    foreach(target ${spec}_${name} ${spec}_of_${name})
       target_compile_definitions(${target} PRIVATE MRT_VARIANT=${isa}_f32
         MRT_ISA=${isa} ${ARGN})
       target_compile_options(${target} PRIVATE -fopenmp-simd -fsanitize=address
         -g -O1)
       target_include_directories(${target} PRIVATE core kernels/cpu)
     endforeach()
-    target_compile_definitions(products_${name} PRIVATE MRT_VECTOR_BYTES=16)
-    target_link_options(products_${name} PRIVATE -fsanitize=address)
-    target_link_libraries(products_${name} PRIVATE mrt_core)
-    set_target_properties(products_${name} PROPERTIES
+    target_compile_definitions(${spec}_${name} PRIVATE MRT_VECTOR_BYTES=16)
+    target_link_options(${spec}_${name} PRIVATE -fsanitize=address)
+    target_link_libraries(${spec}_${name} PRIVATE mrt_core)
+    set_target_properties(${spec}_${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/spec)
-    add_test(NAME products_${name} COMMAND products_${name})
-    set_tests_properties(products_${name} PROPERTIES LABELS host)
+    add_test(NAME ${spec}_${name} COMMAND ${spec}_${name})
+    set_tests_properties(${spec}_${name} PROPERTIES LABELS host)
   endfunction()
+  file(GLOB products CONFIGURE_DEPENDS kernels/cpu/gemm/*.c)
+  file(GLOB convolutions CONFIGURE_DEPENDS kernels/cpu/conv/*.c)
   foreach(isa IN LISTS MRT_ISAS)
-    test_products(${isa} ${isa})
+    test_scratch(products ${isa} ${isa} "${products}")
   endforeach()
   if(avx512 IN_LIST MRT_ISAS)
-    test_products(tiles avx512 MRT_AMX_MODEL)
+    test_scratch(products tiles avx512 "${products}" MRT_AMX_MODEL)
+    test_scratch(convolutions tiles avx512 "${products};${convolutions}"
+      MRT_AMX_MODEL)
   endif()
 endif()
 include(cmake/toy.cmake)

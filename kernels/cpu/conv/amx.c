@@ -51,7 +51,7 @@ static void set_class(const mrt_call *call, bool back, int64_t i, int64_t j,
   side h = side_of(o, 0, x, w, y), v = side_of(o, 1, x, w, y);
   m->h.of = back ? axis_back(&h, i, m->h.room) : axis_forward(&h, m->h.room);
   m->w.of = back ? axis_back(&v, j, m->w.room) : axis_forward(&v, m->w.room);
-  set_image(m, TILE, 0);
+  set_image(m, TILE, 0, call->threads);
   t->columns = columns_at_once(t);
 }
 

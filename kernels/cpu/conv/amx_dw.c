@@ -45,7 +45,7 @@ static void set_dw(const mrt_call *call, tiled_dw *d) {
   side h = side_of(o, 0, x, w, dy), v = side_of(o, 1, x, w, dy);
   m->h.of = axis_forward(&h, m->h.room);
   m->w.of = axis_forward(&v, m->w.room);
-  set_image(m, GROUP, PLACES);
+  set_image(m, GROUP, PLACES, 1);
   d->blocks = m->joined ? 1 : m->blocks;
   if (m->joined) d->joined = w->dims[3];
   d->strips = ceil_div(d->n, GROUP), d->spots = spots_of(m);
@@ -320,8 +320,9 @@ static void run_group(const tiled_dw *d, const box *all,
                       const tiled_dw_work *w) {
   int64_t blocks = least(all->block_end - all->block, blocks_in_box(d));
   blocks = least(blocks, d->tiles);
+  if (blocks == 0) return;
   int64_t spots = least(all->spot_end - all->spot, d->tiles / blocks);
-  if (blocks == 0 || spots == 0) return;
+  if (spots == 0) return;
   int64_t strips = d->tiles / (blocks * spots);
   box of;
   for (of.block = all->block; of.block < all->block_end; of.block += blocks)

@@ -106,8 +106,10 @@ static void set_beside(amx_image *m) {
 
 /* The sides are set, but for what is made of them here.  Registers hold places
  * of `images` images at least where these lie side by side.  So many lines at a
- * time as have `places`, or as are LINES_BYTES where that is 0. */
-static void set_image(amx_image *m, int64_t images, int64_t places) {
+ * time as have `places`; where that is 0 as are LINES_BYTES, or a thread's
+ * share. */
+static void set_image(amx_image *m, int64_t images, int64_t places,
+                      int threads) {
   int64_t apart = m->w.of.spots * round_up(m->k, GROUP);
   int64_t joined = round_up(m->w.of.spots * m->k, GROUP);
   m->joined = m->k < GROUP && m->w.of.spots > 1 && joined < apart;
@@ -140,6 +142,7 @@ static void set_image(amx_image *m, int64_t images, int64_t places) {
   else if (first < limit)
     m->chunk += (limit - first) / most(one, 1);
   m->chunk = least(m->chunk, m->beside ? count : m->lines);
+  if (!places) m->chunk = least(m->chunk, ceil_div(m->lines, threads));
   m->units = unit_room(m, m->chunk);
 }
 
