@@ -329,7 +329,7 @@ static WITH_AMX void run_part(const mrt_call *call, const void *shared,
     n = some_lines(m, line, of.end);
     find_units(m, line, n, at);
     for (int64_t p = 0; p < m->h.phases * m->w.phases; p++)
-      copy_units(m, at + p * m->units, 0, m->units,
+      copy_units(m, at + p * m->units, 0, m->units, m->units,
                  copy + p * m->units * UNIT_BYTES, block_bytes(m));
     for (int64_t s = of.strip; s < of.strips; s++)
       (m->beside ? run_beside : run_rows)(t, &all, line, n, x, s * GROUP);

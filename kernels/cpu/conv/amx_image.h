@@ -277,12 +277,14 @@ static void copy_others(const amx_image *m, const char *from, char *to,
   }
 }
 
-/* n units, unit u of a phase the first, a block of each every `step` bytes. */
+/* n units of the `left` that follow, unit u of a phase the first, a block of each
+ * every `step` bytes. */
 static void copy_units(const amx_image *m, const char *const *at, int64_t u,
-                       int64_t n, char *to, int64_t step) {
+                       int64_t n, int64_t left, char *to, int64_t step) {
   int64_t v = m->joined ? u / m->wide % m->w.pitch : 0, beside = u % m->wide;
   for (int64_t i = 0; i < n; i++, to += UNIT_BYTES) {
-    if (i + AHEAD < n && !m->joined) ask_for(at[i + AHEAD], m->k * m->x.bytes);
+    if (i + AHEAD < left && !m->joined)
+      ask_for(at[i + AHEAD], m->k * m->x.bytes);
     if (!at[i])
       for (int64_t b = 0; b < m->blocks; b++)
         memset(to + b * step, 0, UNIT_BYTES);

@@ -105,13 +105,13 @@ static void turn_box(const tiled_dw *d, const box *of, const tiled_dw_work *w) {
     m.blocks = of->block_end - of->block;
     m.k = least(m.blocks * GROUP, d->C - of->block * GROUP);
   }
+  for (int64_t u = 0; u < phases_of(d) * m.units; u++)
+    if (w->units[u]) w->units[u] += first;
   for (int64_t p = 0; p < phases_of(d); p++)
     for (int64_t u = 0; u < m.units; u += GROUP) {
       const char **at = w->units + p * m.units + u;
       int64_t n = least(GROUP, m.units - u);
-      for (int64_t i = 0; i < n; i++)
-        if (at[i]) at[i] += first;
-      copy_units(&m, at, u, n, w->copy, step);
+      copy_units(&m, at, u, n, m.units - u, w->copy, step);
       for (int64_t b = 0; b < m.blocks; b++)
         turn_units(w->copy + b * step,
                    w->turned + b * bytes + p * GROUP * d->row + u * 2, d->row);
