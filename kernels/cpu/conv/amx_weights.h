@@ -60,6 +60,21 @@ static stage stage_weights(const tiled *t, int64_t k, int64_t n, int64_t j,
 
 static const uint16_t no_weights[1];
 
+/* to[j] is the pair a[j step], b[j step].  Four bytes are read of either: behind
+ * a, and before b, which is a later channel, there are others. */
+static void zip_apart(const uint16_t *a, const uint16_t *b, int64_t step,
+                      uint32_t *to) {
+  const __mmask32 seconds = 0xaaaaaaaa;
+  const __m512i lanes =
+      _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  __m512i at = _mm512_mullo_epi32(lanes, _mm512_set1_epi32((int)step));
+  for (int64_t j = 0; j < GROUP; j += TILE) {
+    __m512i x = _mm512_i32gather_epi32(at, a + j * step, 2);
+    __m512i y = _mm512_i32gather_epi32(at, b - 1 + j * step, 2);
+    _mm512_storeu_si512(to + j, _mm512_mask_blend_epi16(seconds, x, y));
+  }
+}
+
 /* The pairs of a spot: values d and d + 1 of a unit for each column.  `tap` and
  * `next` are their taps. */
 static void pack_step(const stage *s, int64_t k, int64_t tap, int64_t k_next,
@@ -68,6 +83,10 @@ static void pack_step(const stage *s, int64_t k, int64_t tap, int64_t k_next,
   const uint16_t *a = one ? s->at + k * s->in + tap : no_weights;
   const uint16_t *b = two ? s->at + k_next * s->in + next : no_weights;
   int64_t a_step = one ? s->out : 0, b_step = two ? s->out : 0, j = 0;
+  if (one && two && s->columns == GROUP) {
+    zip_apart(a, b, s->out, to);
+    return;
+  }
   for (; j < s->columns; j++)
     to[j] = a[j * a_step] | (uint32_t)b[j * b_step] << 16;
   for (; j < GROUP; j++) to[j] = 0;
