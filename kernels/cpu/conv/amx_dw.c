@@ -24,7 +24,7 @@ static int64_t turned_bytes(const tiled_dw *d) {
   return blocks_of(d) * phases_of(d) * GROUP * d->row;
 }
 
-static int64_t tiles_in_box(const tiled_dw *d, int threads);
+static void set_box(tiled_dw *d, int threads);
 
 static void set_dw(const mrt_call *call, tiled_dw *d) {
   const mrt_conv_options *o = call->options;
@@ -53,7 +53,7 @@ static void set_dw(const mrt_call *call, tiled_dw *d) {
       (ceil_div(m->units * 2, 64) | 1) * 64; /* not of the same cache set */
   d->dy_line = m->beside ? m->w.of.count * GROUP : m->w.pitch;
   d->dy_places = round_up(m->chunk * d->dy_line, GROUP);
-  d->tiles = tiles_in_box(d, call->threads);
+  set_box(d, call->threads);
 }
 
 static tiled_dw_work carve(const tiled_dw *d, uintptr_t *at) {
@@ -61,8 +61,8 @@ static tiled_dw_work carve(const tiled_dw *d, uintptr_t *at) {
     .sums =
         (real *)take(at, d->tiles * blocks_of(d) * TILE_REALS, sizeof(real)),
     .units = (const char **)take(at, units_bytes(&d->x), 1),
-    .copy = take(at, blocks_in_box(d) * blocks_of(d) * GROUP, UNIT_BYTES),
-    .turned = take(at, blocks_in_box(d) * turned_bytes(d), 1),
+    .copy = take(at, d->box_blocks * blocks_of(d) * GROUP, UNIT_BYTES),
+    .turned = take(at, d->box_blocks * turned_bytes(d), 1),
     .at = (const char **)take(at, d->dy_places, sizeof(char *)),
     .pairs = (uint32_t *)take(at, d->dy_places / 2 * GROUP, UNIT),
   };
@@ -307,18 +307,20 @@ static box box_of(const tiled_dw *d, int part, int parts) {
   return of;
 }
 
-/* Tiles of a box at most: all of a part's, if there are not more. */
-static int64_t tiles_in_box(const tiled_dw *d, int threads) {
+/* Blocks and tiles of a box at most: all of a part's, if there are not more. */
+static void set_box(tiled_dw *d, int threads) {
   int grid[3];
   find_grid(d, threads, grid);
-  int64_t tiles = ceil_div(d->blocks, grid[0]) * ceil_div(d->strips, grid[1]) *
-                  ceil_div(d->spots, grid[2]);
-  return most(least(tiles, TILES / blocks_of(d)), 1);
+  int64_t blocks = ceil_div(d->blocks, grid[0]);
+  int64_t tiles =
+      blocks * ceil_div(d->strips, grid[1]) * ceil_div(d->spots, grid[2]);
+  d->box_blocks = least(blocks, BLOCKS);
+  d->tiles = most(least(tiles, TILES / blocks_of(d)), 1);
 }
 
 static void run_group(const tiled_dw *d, const box *all,
                       const tiled_dw_work *w) {
-  int64_t blocks = least(all->block_end - all->block, blocks_in_box(d));
+  int64_t blocks = least(all->block_end - all->block, d->box_blocks);
   blocks = least(blocks, d->tiles);
   if (blocks == 0) return;
   int64_t spots = least(all->spot_end - all->spot, d->tiles / blocks);

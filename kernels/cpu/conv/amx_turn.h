@@ -29,7 +29,7 @@ typedef struct tiled_dw {
   int64_t row;                   /* bytes of a turned row */
   int64_t dy_line;               /* places of dy from a line to the next */
   int64_t dy_places;             /* at a time */
-  int64_t tiles;                 /* of a box; of joined ones spots */
+  int64_t box_blocks, tiles;     /* of a box at most; of joined ones spots */
   char *dw;
   mrt_dtype result;
 } tiled_dw;
@@ -51,9 +51,6 @@ typedef struct tiled_dw_work {
 
 static int64_t phases_of(const tiled_dw *d) {
   return d->x.h.phases * d->x.w.phases;
-}
-static int64_t blocks_in_box(const tiled_dw *d) {
-  return least(d->blocks, BLOCKS);
 }
 /* Blocks of one that is joined. */
 static int64_t blocks_of(const tiled_dw *d) {
