@@ -62,6 +62,9 @@ static inline void amx_load(int to, const void *from, int64_t row) {
   for (int i = 0; i < TILE; i++)
     memcpy(amx_of[to].half[i], (const char *)from + i * row, TILE_ROW);
 }
+static inline void amx_load_once(int to, const void *from, int64_t row) {
+  amx_load(to, from, row);
+}
 static inline void amx_store(int from, void *to, int64_t row) {
   for (int i = 0; i < TILE; i++)
     memcpy((char *)to + i * row, amx_of[from].half[i], TILE_ROW);
@@ -81,7 +84,7 @@ static inline void amx_multiply(int to, int left, int right) {
 }
 #else
 #include <immintrin.h>
-#define WITH_AMX     __attribute__((target("amx-tile,amx-bf16")))
+#define WITH_AMX     __attribute__((target("amx-tile,amx-bf16,avx512bf16")))
 
 /* Registers are numbers that an instruction contains.  The compiler does not know
  * that loads read memory: what is written before them must be there. */
@@ -92,6 +95,12 @@ static inline void amx_multiply(int to, int left, int right) {
   do {                                                                         \
     __asm__ volatile("" ::: "memory");                                         \
     _tile_loadd(to, from, row);                                                \
+  } while (0)
+/* What is read once and need not push others out of the first-level cache. */
+#define amx_load_once(to, from, row)                                           \
+  do {                                                                         \
+    __asm__ volatile("" ::: "memory");                                         \
+    _tile_stream_loadd(to, from, row);                                         \
   } while (0)
 #define amx_store(from, to, row)      _tile_stored(from, to, row)
 #define amx_multiply(to, left, right) _tile_dpbf16ps(to, left, right)

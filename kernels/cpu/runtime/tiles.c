@@ -1,9 +1,9 @@
 /* tiles.c -- tile registers: asked for, and tried
  *
- * Linux saves them for a process that has asked for it (arch_prctl).  The kernels
- * that use them were written without such a processor, so a product of whole
- * numbers is made before any of them may run: where it is not right, they never
- * do.
+ * Linux saves them for a process that has asked for it (arch_prctl).  Few
+ * processors have them, and some only pretend to, as emulators do, so a product
+ * of whole numbers is made before any kernel may use them: where it is not right,
+ * none ever does.  Their kernels round by instructions of AVX512-BF16, too.
  *
  *   from  Linux, Documentation/arch/x86/xstate.rst
  *
@@ -22,7 +22,8 @@ enum {
   REQUEST_PERMISSION = 0x1023,
   TILE_DATA = 18, /* which state is asked for */
   BF16_BIT = 1 << 22,
-  TILE_BIT = 1 << 24
+  TILE_BIT = 1 << 24,
+  ROUNDING_BIT = 1 << 5 /* AVX512-BF16 */
 };
 
 #ifndef MRT_AMX_MODEL
@@ -31,8 +32,9 @@ static bool in_processor(void) {
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   bool saved = (low >> 17 & 3) == 3;
-  return saved && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16_BIT) &&
-         (d & TILE_BIT);
+  bool tiles = saved && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+               (d & BF16_BIT) && (d & TILE_BIT);
+  return tiles && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & ROUNDING_BIT);
 }
 
 static bool may_use(void) {
