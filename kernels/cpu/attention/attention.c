@@ -199,12 +199,14 @@ static void attend_some(const mrt_call *c, const void *shared, int part,
   const attention_items *s = shared;
   uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)part * thread_bytes(s->n);
   attention_work w = carve(s->n, &at);
+  begin_products(s->n);
   for (;;) {
     int64_t i = __atomic_fetch_add(s->next, s->chunk, __ATOMIC_RELAXED);
     int64_t end = s->count - i < s->chunk ? s->count : i + s->chunk;
-    if (i >= s->count) return;
+    if (i >= s->count) break;
     for (; i < end; i++) attend(c, s->n, place_at(s->n, i, s->tiles), &w);
   }
+  end_products(s->n);
 }
 
 static void run_behind(const mrt_call *c, int after) {

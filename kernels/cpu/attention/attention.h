@@ -16,8 +16,8 @@
  * Tiles of narrow floats are read as f32.  Where all factors are bf16 or f8,
  * weights and the gradients of scores are rounded to bf16 before they are
  * multiplied, as in flash attention in bf16 (Dao, arXiv:2205.14135), and where
- * the processor can, tiles are pairs of bf16 (tile_dots.h): a row of D numbers
- * is then units(D) reals.
+ * the processor can, tiles are pairs of bf16 (tile_dots.h, tile_amx.h): a row of
+ * D numbers is then units(D) reals.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CPU_ATTENTION_H
@@ -27,7 +27,7 @@
 #include "floats.h"
 #include "op/attention.h"
 #include "rows.h"
-#include "tile_dots.h"
+#include "tile_amx.h"
 
 enum {
   TILE = 64,
@@ -40,8 +40,9 @@ typedef struct shape {
   int64_t group;               /* query heads that share a key head */
   int64_t left, right, offset; /* as in op/attention.h, FAR where all is seen */
   bool rounds;                 /* all factors are bf16 or f8 */
-  bool dots; /* tiles are pairs of bf16; scores come out unscaled, so that the
+  bool dots;  /* tiles are pairs of bf16; scores come out unscaled, so that the
                 scale must be positive for the largest to stay that */
+  bool tiles; /* their products go by tile registers */
   real scale;
   real softcap; /* 0: none */
   real unit;    /* what scores must still be multiplied by to be exponents */
@@ -72,7 +73,7 @@ static inline shape shape_of(const mrt_call *c, int after) {
   bool rounds = true;
   for (int i = 0; i < after; i++) /* o, lse and pages are no factors */
     rounds = rounds && (i == 3 || i == 4 || fits_bf16(&c->in[i]));
-  bool dots = TILE_DOTS && rounds && c->dots && o->scale > 1e-30;
+  bool dots = TILE_DOTS && rounds && (c->dots || c->tiles) && o->scale > 1e-30;
   bool adjusts = (o->has & MRT_ATTENTION_MASK) || o->softcap > 0;
   shape n = { .B = q[0],
               .T = q[1],
@@ -87,6 +88,7 @@ static inline shape shape_of(const mrt_call *c, int after) {
               .offset = o->offset,
               .rounds = rounds,
               .dots = dots,
+              .tiles = dots && c->tiles,
               .scale = (real)o->scale,
               .softcap = (real)o->softcap,
               .unit = dots && !adjusts ? (real)o->scale : 1,
@@ -337,10 +339,20 @@ static inline real *take_paired(const shape *n, uintptr_t *at, int64_t d) {
 /* c[m][n] = a b over k units, added to c if `add`. */
 static inline void multiply(const shape *s, int64_t m, int64_t n, int64_t k,
                             matrix a, matrix b, matrix c, bool add) {
-  if (s->dots)
+  if (s->tiles)
+    tile_amx_multiply(m, n, k, a, b, c, add);
+  else if (s->dots)
     dots_multiply(m, n, k, a, b, c, add);
   else
     tile_multiply(m, n, k, a, b, c, add);
+}
+
+/* What a thread does before it multiplies, and after. */
+static inline void begin_products(const shape *n) {
+  if (n->tiles) tile_amx_begin();
+}
+static inline void end_products(const shape *n) {
+  if (n->tiles) tile_amx_end();
 }
 
 /* ---- pairs of tiles ------------------------------------------------------ */
@@ -349,6 +361,7 @@ typedef struct pair {
   int64_t keys, queries; /* counts */
   int64_t edge;          /* key i is seen by query j when i + edge <= j */
   int64_t floor;         /* and j + floor <= i */
+  int64_t rows;          /* of a block of products on the diagonal */
 } pair;
 
 static inline int64_t near_tile(int64_t x) {
@@ -361,7 +374,8 @@ static inline pair pair_at(const shape *n, const place *at, int64_t s,
   return (pair){ .keys = end - s < TILE ? end - s : TILE,
                  .queries = at->queries,
                  .edge = near_tile(s - first - n->right),
-                 .floor = near_tile(first - n->left - s) };
+                 .floor = near_tile(first - n->left - s),
+                 .rows = n->tiles ? TILE_AMX_ROWS : TILE_ROWS };
 }
 static inline int64_t first_query(const pair *p, int64_t key) {
   int64_t j = key + p->edge;
@@ -374,13 +388,13 @@ static inline int64_t keys_seen(const pair *p, int64_t query) {
 /* Rows at a time: all when everything is seen, else as few as may be, for
  * each such block stops at the diagonal. */
 static inline int64_t block_rows(const pair *p, int64_t rows) {
-  return first_query(p, p->keys - 1) > 0 ? TILE_ROWS : padded(rows, TILE_ROWS);
+  return first_query(p, p->keys - 1) > 0 ? p->rows : padded(rows, p->rows);
 }
 
 /* Where the computed part of a row of scores starts: one place for all rows of
  * a block. */
 static inline int64_t row_start(const pair *p, int64_t key) {
-  return first_query(p, key / TILE_ROWS * TILE_ROWS) / GRAIN * GRAIN;
+  return first_query(p, key / p->rows * p->rows) / GRAIN * GRAIN;
 }
 static inline int64_t row_end(const pair *p) {
   return padded(p->queries, GRAIN);
@@ -423,7 +437,7 @@ static inline void pair_to_keys(const shape *n, const pair *p, int64_t d,
  * those from j on, keys 0 .. computed_for were computed and keys 0 .. seen_by
  * are seen by all. */
 static inline int64_t computed_for(const pair *p, int64_t j) {
-  int64_t n = padded(j / GRAIN * GRAIN + GRAIN - p->edge, TILE_ROWS);
+  int64_t n = padded(j / GRAIN * GRAIN + GRAIN - p->edge, p->rows);
   return n < 0 ? 0 : n > p->keys ? p->keys : n;
 }
 

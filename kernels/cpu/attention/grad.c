@@ -122,7 +122,7 @@ static void add_to_keys(const shape *n, const pair *p, matrix s, matrix y,
 
 /* Rows of a block beyond the pair's keys: they belong to other keys' sums. */
 static void clear_padding(const pair *p, matrix s) {
-  int64_t rows = padded(p->keys, TILE_ROWS) - p->keys;
+  int64_t rows = padded(p->keys, p->rows) - p->keys;
   memset(s.p + p->keys * s.row, 0, (size_t)(rows * s.row) * sizeof(real));
 }
 
@@ -257,12 +257,14 @@ static void compute_some(const mrt_call *c, const void *shared, int part,
   const attention_job *t = s->job;
   uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)part * thread_bytes(t);
   attention_grad_work w = carve(t, &at);
+  begin_products(&t->n);
   for (;;) {
     int64_t i = __atomic_fetch_add(s->next, 1, __ATOMIC_RELAXED);
-    if (i >= s->count) return;
+    if (i >= s->count) break;
     item m = item_at(&t->n, t->split, i);
     compute(c, t, &m, &w);
   }
+  end_products(&t->n);
 }
 
 static void run(const mrt_call *c) {

@@ -108,12 +108,14 @@ static void compute_some(const mrt_call *c, const void *shared, int part,
   const mask_items *m = shared;
   uintptr_t at = (uintptr_t)c->scratch + (uintptr_t)part * m->thread_bytes;
   attention_grad_work w = m->carve(m->job, &at);
+  begin_products(&m->job->n);
   for (;;) {
     int64_t i = __atomic_fetch_add(m->next, 1, __ATOMIC_RELAXED);
-    if (i >= m->count) return;
+    if (i >= m->count) break;
     mask_item x = mask_item_at(m, i);
     compute(c, &m->job->n, &x, &w);
   }
+  end_products(&m->job->n);
 }
 
 void mrt_attention_mask_grad(const mrt_call *c, const attention_job *t,

@@ -51,7 +51,7 @@ static void set_class(const mrt_call *call, bool back, int64_t i, int64_t j,
   side h = side_of(o, 0, x, w, y), v = side_of(o, 1, x, w, y);
   m->h.of = back ? axis_back(&h, i, m->h.room) : axis_forward(&h, m->h.room);
   m->w.of = back ? axis_back(&v, j, m->w.room) : axis_forward(&v, m->w.room);
-  set_image(m, TILE, 0, call->threads);
+  set_image(m, AMX_TILE, 0, call->threads);
   t->columns = columns_at_once(t);
 }
 
@@ -139,29 +139,29 @@ add_spots(bool places, bool columns, const tiled *t, const amx_spots *s,
       amx_load(6, by, GROUP * UNIT);
       amx_multiply(0, 4, 6);
       if (columns) {
-        amx_load(7, by + TILE_ROW, GROUP * UNIT);
+        amx_load(7, by + AMX_ROW, GROUP * UNIT);
         amx_multiply(1, 4, 7);
       }
       if (places) {
-        amx_load(5, from + TILE * UNIT_BYTES, UNIT_BYTES);
+        amx_load(5, from + AMX_TILE * UNIT_BYTES, UNIT_BYTES);
         amx_multiply(2, 5, 6);
       }
       if (places && columns) amx_multiply(3, 5, 7);
     }
   amx_store(0, sums, GROUP * UNIT);
-  amx_store(1, sums + TILE, GROUP * UNIT);
-  amx_store(2, sums + TILE * GROUP, GROUP * UNIT);
-  amx_store(3, sums + TILE * GROUP + TILE, GROUP * UNIT);
+  amx_store(1, sums + AMX_TILE, GROUP * UNIT);
+  amx_store(2, sums + AMX_TILE * GROUP, GROUP * UNIT);
+  amx_store(3, sums + AMX_TILE * GROUP + AMX_TILE, GROUP * UNIT);
 }
 
 static WITH_AMX void run_registers(const tiled *t, const amx_spots *s,
                                    int64_t places, int64_t columns,
                                    const char *x, const char *w, real *sums) {
-  if (places > TILE && columns > TILE)
+  if (places > AMX_TILE && columns > AMX_TILE)
     add_spots(true, true, t, s, x, w, sums);
-  else if (places > TILE)
+  else if (places > AMX_TILE)
     add_spots(true, false, t, s, x, w, sums);
-  else if (columns > TILE)
+  else if (columns > AMX_TILE)
     add_spots(false, true, t, s, x, w, sums);
   else
     add_spots(false, false, t, s, x, w, sums);

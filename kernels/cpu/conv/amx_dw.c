@@ -87,38 +87,40 @@ static inline __attribute__((always_inline)) WITH_AMX void
 add_places(bool rows, bool columns, int64_t steps, const char *x, int64_t row,
            const uint32_t *dy, real *sums) {
   amx_load(0, sums, GROUP * UNIT);
-  if (columns) amx_load(1, sums + TILE, GROUP * UNIT);
-  if (rows) amx_load(2, sums + TILE * GROUP, GROUP * UNIT);
-  if (rows && columns) amx_load(3, sums + TILE * GROUP + TILE, GROUP * UNIT);
-  for (int64_t s = 0; s < steps; s++, x += TILE_ROW, dy += TILE * GROUP) {
+  if (columns) amx_load(1, sums + AMX_TILE, GROUP * UNIT);
+  if (rows) amx_load(2, sums + AMX_TILE * GROUP, GROUP * UNIT);
+  if (rows && columns)
+    amx_load(3, sums + AMX_TILE * GROUP + AMX_TILE, GROUP * UNIT);
+  for (int64_t s = 0; s < steps; s++, x += AMX_ROW, dy += AMX_TILE * GROUP) {
     amx_load(4, x, row);
     amx_load(6, dy, GROUP * UNIT);
     amx_multiply(0, 4, 6);
     if (columns) {
-      amx_load(7, dy + TILE, GROUP * UNIT);
+      amx_load(7, dy + AMX_TILE, GROUP * UNIT);
       amx_multiply(1, 4, 7);
     }
     if (rows) {
-      amx_load(5, x + TILE * row, row);
+      amx_load(5, x + AMX_TILE * row, row);
       amx_multiply(2, 5, 6);
     }
     if (rows && columns) amx_multiply(3, 5, 7);
   }
   amx_store(0, sums, GROUP * UNIT);
-  if (columns) amx_store(1, sums + TILE, GROUP * UNIT);
-  if (rows) amx_store(2, sums + TILE * GROUP, GROUP * UNIT);
-  if (rows && columns) amx_store(3, sums + TILE * GROUP + TILE, GROUP * UNIT);
+  if (columns) amx_store(1, sums + AMX_TILE, GROUP * UNIT);
+  if (rows) amx_store(2, sums + AMX_TILE * GROUP, GROUP * UNIT);
+  if (rows && columns)
+    amx_store(3, sums + AMX_TILE * GROUP + AMX_TILE, GROUP * UNIT);
 }
 
 /* For a tile of `rows` channels of x, `columns` of dy. */
 static WITH_AMX void run_registers(int64_t rows, int64_t columns, int64_t steps,
                                    const char *x, int64_t row,
                                    const uint32_t *dy, real *sums) {
-  if (rows > TILE && columns > TILE)
+  if (rows > AMX_TILE && columns > AMX_TILE)
     add_places(true, true, steps, x, row, dy, sums);
-  else if (rows > TILE)
+  else if (rows > AMX_TILE)
     add_places(true, false, steps, x, row, dy, sums);
-  else if (columns > TILE)
+  else if (columns > AMX_TILE)
     add_places(false, true, steps, x, row, dy, sums);
   else
     add_places(false, false, steps, x, row, dy, sums);
@@ -188,15 +190,15 @@ static WITH_AMX void add_some(const tiled_dw *d, const box *of, int64_t line,
 /* A tile becomes columns, of the results' dtype. */
 static void turn_tile(const tiled_dw *d, real *tile) {
   _Alignas(64) real room[TILE_REALS];
-  for (int i = 0; i < GROUP; i += TILE)
-    for (int j = 0; j < GROUP; j += TILE) {
-      vec v[TILE];
+  for (int i = 0; i < GROUP; i += AMX_TILE)
+    for (int j = 0; j < GROUP; j += AMX_TILE) {
+      vec v[AMX_TILE];
 #pragma GCC unroll 16
-      for (int r = 0; r < TILE; r++)
+      for (int r = 0; r < AMX_TILE; r++)
         v[r] = vec_load(tile + (i + r) * GROUP + j);
       transpose(v);
 #pragma GCC unroll 16
-      for (int r = 0; r < TILE; r++)
+      for (int r = 0; r < AMX_TILE; r++)
         vec_store(room + (j + r) * GROUP + i, v[r]);
     }
   if (d->result == MRT_f32)

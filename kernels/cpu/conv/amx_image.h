@@ -10,9 +10,9 @@
 #include "gemm/amx.h"
 
 enum {
-  GROUP = 2 * TILE,        /* places, channels, images: of two registers */
+  GROUP = 2 * AMX_TILE,    /* places, channels, images: of two registers */
   AHEAD = 16,              /* units that are asked for before they are copied */
-  UNIT_BYTES = TILE_ROW,   /* of a block */
+  UNIT_BYTES = AMX_ROW,    /* of a block */
   LINES_BYTES = 512 << 10, /* of lines copied at a time, about */
   IMAGES_BYTES = 1 << 20   /* of GROUP images side by side, at most */
 };

@@ -73,16 +73,16 @@ typedef uint16_t pairs_vec __attribute__((vector_size(64)));
  * turned, half of the channels at a time. */
 static inline __attribute__((always_inline)) void
 turn_half(bool second, const char *from, char *to, int64_t row) {
-  vec v[TILE];
+  vec v[AMX_TILE];
 #pragma GCC unroll 16
-  for (int i = 0; i < TILE; i++, from += 2 * UNIT_BYTES) {
+  for (int i = 0; i < AMX_TILE; i++, from += 2 * UNIT_BYTES) {
     pairs_vec a = (pairs_vec)vec_load((const real *)from);
     pairs_vec b = (pairs_vec)vec_load((const real *)(from + UNIT_BYTES));
     v[i] = second ? (vec)HALVES(a, b, 4) : (vec)HALVES(a, b, 0);
   }
   transpose(v);
 #pragma GCC unroll 16
-  for (int i = 0; i < TILE; i++) {
+  for (int i = 0; i < AMX_TILE; i++) {
     int channel = i / 4 * 8 + i % 4 + (second ? 4 : 0);
     vec_store((real *)(to + channel * row), v[i]);
   }

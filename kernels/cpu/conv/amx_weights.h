@@ -12,7 +12,7 @@
 #include "conv/amx_image.h"
 
 enum {
-  STEP_BYTES = TILE * GROUP * UNIT /* of a spot, a block and a strip */
+  STEP_BYTES = AMX_TILE * GROUP * UNIT /* of a spot, a block and a strip */
 };
 
 typedef struct tiled {
@@ -68,7 +68,7 @@ static void zip_apart(const uint16_t *a, const uint16_t *b, int64_t step,
   const __m512i lanes =
       _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
   __m512i at = _mm512_mullo_epi32(lanes, _mm512_set1_epi32((int)step));
-  for (int64_t j = 0; j < GROUP; j += TILE) {
+  for (int64_t j = 0; j < GROUP; j += AMX_TILE) {
     __m512i x = _mm512_i32gather_epi32(at, a + j * step, 2);
     __m512i y = _mm512_i32gather_epi32(at, b - 1 + j * step, 2);
     _mm512_storeu_si512(to + j, _mm512_mask_blend_epi16(seconds, x, y));

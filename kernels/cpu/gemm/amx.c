@@ -16,7 +16,7 @@
  * K_NEAR pairs go on from those before, with no rounding but their own.
  *
  * What is missing of a register is zero.  An element of c is the same function
- * of its row and column, as gemm.h says, of blocks of TILE pairs, and of blocks
+ * of its row and column, as gemm.h says, of blocks of AMX_TILE pairs, and of blocks
  * of K_AT_ONCE of them.
  *
  * SPDX-License-Identifier: MIT */
@@ -37,7 +37,7 @@ enum {
   WIDE = 4 * GROUP
 };
 
-_Static_assert((int)LANES == (int)TILE, "what is turned is a register");
+_Static_assert((int)LANES == (int)AMX_TILE, "what is turned is a register");
 _Static_assert((int)GROUP <= (int)COLS, "rows of a group are those of a tile");
 _Static_assert((int)B_FEW_UNITS / (int)K_AT_ONCE >= (int)GROUP, "a strip");
 
@@ -57,7 +57,7 @@ typedef struct amx_job {
 
 /* Not equal blocks: a longer sum never takes less scratch. */
 static int64_t step_of(int64_t k) {
-  return round_up(least(k, K_AT_ONCE), TILE);
+  return round_up(least(k, K_AT_ONCE), AMX_TILE);
 }
 static int64_t pairs_of(const mrt_gemm *g) { return ceil_div(g->k, 2); }
 /* A sum of several blocks is f32 until the last. */
@@ -262,11 +262,11 @@ static bool stays_near(int64_t row, int64_t lines) {
 static bool lies_well(const amx_job *t, const amx_part *x) {
   const reader *a = &t->a;
   int64_t row = a->across * a->bytes;
-  int64_t lines = least(x->k, K_NEAR) * UNIT / TILE_ROW;
-  bool whole = a->plain && a->along == 1 && x->m % TILE == 0 &&
-               t->g->k % SIDE == 0 && row % TILE_ROW == 0 &&
-               (uintptr_t)a->data % TILE_ROW == 0;
-  return whole && (x->n <= GROUP || stays_near(row / TILE_ROW, lines));
+  int64_t lines = least(x->k, K_NEAR) * UNIT / AMX_ROW;
+  bool whole = a->plain && a->along == 1 && x->m % AMX_TILE == 0 &&
+               t->g->k % SIDE == 0 && row % AMX_ROW == 0 &&
+               (uintptr_t)a->data % AMX_ROW == 0;
+  return whole && (x->n <= GROUP || stays_near(row / AMX_ROW, lines));
 }
 
 /* What is asked for while pairs [q, q + k) of a part are multiplied. */
@@ -285,12 +285,12 @@ static void run_rows_of(amx_job *t, const amx_part *x) {
   bool well = lies_well(t, x), once = well && x->n <= GROUP;
   do { /* once for empty sums */
     int64_t k = once ? x->k : least(K_NEAR, x->k - q), p = 2 * (x->p + q);
-    amx_rows a = { (const char *)t->pa, TILE_ROW, TILE_UNITS * UNIT,
+    amx_rows a = { (const char *)t->pa, AMX_ROW, TILE_UNITS * UNIT,
                    BLOCK_UNITS * UNIT };
     if (x->wide)
       a.data = (const char *)(x->wide + q * GROUP);
     else if (well)
-      a = (amx_rows){ element(&t->a, x->i, p), row, TILE * row, TILE_ROW };
+      a = (amx_rows){ element(&t->a, x->i, p), row, AMX_TILE * row, AMX_ROW };
     else
       pack_rows(&t->a, x->i, x->m, p, k, t->g->k - p, t->pa);
     t->besides.next = once || x->wide ? (amx_ask){ 0 } : next_of(t, x, q, k);
@@ -306,7 +306,7 @@ static void run_columns(amx_job *t, int64_t i, int64_t m, int64_t j,
   bool wide = is_wide(t->g);
   t->sums_i = i, t->sums_j = j;
   do { /* once for empty sums */
-    int64_t k = round_up(least(t->step, t->k - p), TILE);
+    int64_t k = round_up(least(t->step, t->k - p), AMX_TILE);
     int64_t left = t->g->k - 2 * p;
     pack_columns(&t->b, j, n, 2 * p, k, left, t->pb);
     for (int64_t r = 0; r < m; r += GROUP) {

@@ -1,8 +1,8 @@
 /* amx.h -- tile registers that multiply pairs of bf16
  *
- * Eight registers of TILE rows of TILE units: f32, or pairs of bf16.  A product
+ * Eight registers of AMX_TILE rows of AMX_TILE units: f32, or pairs of bf16.  A product
  * adds to each f32 of `to` the sums of the first and of the second numbers of
- * TILE pairs, each summed by itself, these two added first; every step rounds
+ * AMX_TILE pairs, each summed by itself, these two added first; every step rounds
  * to nearest, subnormals are 0.
  *
  * With MRT_AMX_MODEL they are arrays: for specs, which run where no processor
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { TILE = 16, TILE_ROW = 64 /* bytes */ };
+enum { AMX_TILE = 16, AMX_ROW = 64 /* bytes */ };
 
 /* Eight registers of all their rows and bytes. */
 typedef struct amx_layout {
@@ -26,9 +26,10 @@ typedef struct amx_layout {
   uint8_t rows[16];
 } amx_layout;
 
-#define AMX_ROWS TILE, TILE, TILE, TILE, TILE, TILE, TILE, TILE
+#define AMX_ROWS                                                               \
+  AMX_TILE, AMX_TILE, AMX_TILE, AMX_TILE, AMX_TILE, AMX_TILE, AMX_TILE, AMX_TILE
 #define AMX_BYTES                                                              \
-  TILE_ROW, TILE_ROW, TILE_ROW, TILE_ROW, TILE_ROW, TILE_ROW, TILE_ROW, TILE_ROW
+  AMX_ROW, AMX_ROW, AMX_ROW, AMX_ROW, AMX_ROW, AMX_ROW, AMX_ROW, AMX_ROW
 static const amx_layout amx_whole = { .palette = 1,
                                       .row_bytes = { AMX_BYTES },
                                       .rows = { AMX_ROWS } };
@@ -39,8 +40,8 @@ static const amx_layout amx_whole = { .palette = 1,
 #define WITH_AMX
 
 typedef union amx_register {
-  float real[TILE][TILE];
-  uint16_t half[TILE][2 * TILE];
+  float real[AMX_TILE][AMX_TILE];
+  uint16_t half[AMX_TILE][2 * AMX_TILE];
 } amx_register;
 static _Thread_local amx_register amx_of[8];
 
@@ -57,24 +58,26 @@ static inline float amx_added(float sum, uint16_t a, uint16_t b) {
 
 static inline void amx_begin(void) {}
 static inline void amx_end(void) {}
-static inline void amx_zero(int to) { memset(&amx_of[to], 0, TILE * TILE_ROW); }
+static inline void amx_zero(int to) {
+  memset(&amx_of[to], 0, AMX_TILE * AMX_ROW);
+}
 static inline void amx_load(int to, const void *from, int64_t row) {
-  for (int i = 0; i < TILE; i++)
-    memcpy(amx_of[to].half[i], (const char *)from + i * row, TILE_ROW);
+  for (int i = 0; i < AMX_TILE; i++)
+    memcpy(amx_of[to].half[i], (const char *)from + i * row, AMX_ROW);
 }
 static inline void amx_load_once(int to, const void *from, int64_t row) {
   amx_load(to, from, row);
 }
 static inline void amx_store(int from, void *to, int64_t row) {
-  for (int i = 0; i < TILE; i++)
-    memcpy((char *)to + i * row, amx_of[from].half[i], TILE_ROW);
+  for (int i = 0; i < AMX_TILE; i++)
+    memcpy((char *)to + i * row, amx_of[from].half[i], AMX_ROW);
 }
 static inline void amx_multiply(int to, int left, int right) {
   const amx_register *a = &amx_of[left], *b = &amx_of[right];
-  for (int i = 0; i < TILE; i++)
-    for (int j = 0; j < TILE; j++) {
+  for (int i = 0; i < AMX_TILE; i++)
+    for (int j = 0; j < AMX_TILE; j++) {
       float *c = &amx_of[to].real[i][j], first = 0, second = 0;
-      for (int p = 0; p < TILE; p++) {
+      for (int p = 0; p < AMX_TILE; p++) {
         first = amx_added(first, a->half[i][2 * p], b->half[p][2 * j]);
         second =
             amx_added(second, a->half[i][2 * p + 1], b->half[p][2 * j + 1]);

@@ -1,8 +1,8 @@
 /* amx_pack.h -- operands of a product in tiles, copied into tile registers' order
  *
  * A block is SIDE x SIDE numbers of bf16 and becomes two registers, 1 KiB each.
- * As rows of a: a register is TILE rows, units of k side by side.  As columns of
- * b: a register is TILE units of k, columns side by side.  An operand's k or its
+ * As rows of a: a register is AMX_TILE rows, units of k side by side.  As columns of
+ * b: a register is AMX_TILE units of k, columns side by side.  An operand's k or its
  * other dimension may be contiguous, so there are four ways.
  *
  * Blocks at an edge, and numbers that are not bf16 or are to be rounded, are
@@ -22,9 +22,9 @@
 #include <immintrin.h>
 
 enum {
-  SIDE = 2 * TILE, /* numbers of a row of a register */
-  ROW_UNITS = TILE,
-  TILE_UNITS = TILE * ROW_UNITS,
+  SIDE = 2 * AMX_TILE, /* numbers of a row of a register */
+  ROW_UNITS = AMX_TILE,
+  TILE_UNITS = AMX_TILE * ROW_UNITS,
   BLOCK_UNITS = 2 * TILE_UNITS
 };
 
@@ -80,7 +80,7 @@ AMX_INLINE void rows_of_steps(const uint16_t *x, int64_t step, real *to) {
 AMX_INLINE void columns_of_steps(const uint16_t *x, int64_t step, real *to) {
   const __m512i apart = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
 #pragma GCC unroll 4
-  for (int p = 0; p < TILE; p++, x += 2 * step) {
+  for (int p = 0; p < AMX_TILE; p++, x += 2 * step) {
     __m512i a = _mm512_loadu_si512(x), b = _mm512_loadu_si512(x + step);
     a = _mm512_permutexvar_epi64(apart, a);
     b = _mm512_permutexvar_epi64(apart, b);
@@ -92,8 +92,9 @@ AMX_INLINE void columns_of_steps(const uint16_t *x, int64_t step, real *to) {
 
 /* SIDE columns along k: each lane turns four pairs of four columns. */
 AMX_INLINE void columns_of_rows(const uint16_t *x, int64_t row, real *to) {
-  for (int j = 0; j < SIDE; j += TILE, x += TILE * row, to += TILE_UNITS)
-    for (int p = 0; p < TILE; p += 4) {
+  for (int j = 0; j < SIDE;
+       j += AMX_TILE, x += AMX_TILE * row, to += TILE_UNITS)
+    for (int p = 0; p < AMX_TILE; p += 4) {
       __m512i v[4], w[4];
 #pragma GCC unroll 4
       for (int s = 0; s < 4; s++) v[s] = lanes_at(x + s * row + 2 * p, 4 * row);

@@ -52,28 +52,29 @@ static uint16_t bf16_of(int x) {
 static int left_at(int i, int k) { return (3 * i + k) % 7 - 3; }
 static int right_at(int k, int j) { return (5 * k + 2 * j) % 9 - 4; }
 
-/* Twice the product of [TILE, 2 TILE] and [2 TILE, TILE]. */
+/* Twice the product of [AMX_TILE, 2 AMX_TILE] and [2 AMX_TILE, AMX_TILE]. */
 static WITH_AMX bool is_right(void) {
-  uint16_t a[TILE][2 * TILE], b[TILE][2 * TILE];
-  float c[TILE][TILE];
+  uint16_t a[AMX_TILE][2 * AMX_TILE], b[AMX_TILE][2 * AMX_TILE];
+  float c[AMX_TILE][AMX_TILE];
   bool right = true;
-  for (int i = 0; i < TILE; i++)
-    for (int k = 0; k < 2 * TILE; k++) {
+  for (int i = 0; i < AMX_TILE; i++)
+    for (int k = 0; k < 2 * AMX_TILE; k++) {
       a[i][k] = bf16_of(left_at(i, k));
       b[k / 2][2 * i + k % 2] = bf16_of(right_at(k, i));
     }
   amx_begin();
   amx_zero(0);
-  amx_load(1, a, TILE_ROW);
-  amx_load(2, b, TILE_ROW);
+  amx_load(1, a, AMX_ROW);
+  amx_load(2, b, AMX_ROW);
   amx_multiply(0, 1, 2);
   amx_multiply(0, 1, 2);
-  amx_store(0, c, TILE_ROW);
+  amx_store(0, c, AMX_ROW);
   amx_end();
-  for (int i = 0; i < TILE; i++)
-    for (int j = 0; j < TILE; j++) {
+  for (int i = 0; i < AMX_TILE; i++)
+    for (int j = 0; j < AMX_TILE; j++) {
       int sum = 0;
-      for (int k = 0; k < 2 * TILE; k++) sum += left_at(i, k) * right_at(k, j);
+      for (int k = 0; k < 2 * AMX_TILE; k++)
+        sum += left_at(i, k) * right_at(k, j);
       right &= c[i][j] == (float)(2 * sum);
     }
   return right;
@@ -82,7 +83,8 @@ static WITH_AMX bool is_right(void) {
 static bool found;
 static void find(void) {
 #ifdef MRT_AMX_MODEL
-  found = is_right();
+  /* Attention rounds with these in any case. */
+  found = __builtin_cpu_supports("avx512bf16") && is_right();
 #else
   found = in_processor() && may_use() && is_right();
 #endif
