@@ -25,8 +25,7 @@ local function add(out, raw, steps, runs)
 end
 
 --- Measure the plans of a step, each with its own clock; in stages, those of this one, while
---- all stages do.  Nothing but the
---- accumulators changes, which the next step begins anew.
+--- all stages do.  Nothing but the accumulators changes, which the next step begins anew.
 ---@param entry table       of a compiled function
 ---@param inputs any[]
 ---@param o {rounds: integer, cpu: boolean?}

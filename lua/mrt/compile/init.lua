@@ -356,7 +356,7 @@ compile.processor_time = false
 ---
 --- Shapes: tensors of any shape.
 ---@return {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
----  good_steps: mrt.Tensor?, fp8: integer[]?}
+---  good_steps: mrt.Tensor?, fp8: (integer|string)[]?}
 function Compiled:state()
   local out = { steps = self.steps, runs = runs.state(self.groups) }
   for _, t in ipairs(self.transforms) do if t.state then t:state(out) end end
@@ -408,7 +408,7 @@ function Compiled:fp8() return self.options.delayed and self.options.delayed:loo
 --- Shapes: tensors as state() gave them.
 --- Raises: a state of something else.
 ---@param state {steps: integer, runs: table[], loss_scale: mrt.Tensor?,
----  good_steps: mrt.Tensor?, fp8: integer[]?}
+---  good_steps: mrt.Tensor?, fp8: (integer|string)[]?}
 function Compiled:load_state(state)
   if type(state) ~= "table" or math.type(state.steps) ~= "integer"
     or not runs.is_state(state.runs) then

@@ -185,8 +185,7 @@ function transforms.new(options)
   by_name["pipeline"] = asked("mrt.pipeline.stages", options.pipeline)
   by_name["accumulation"] = accumulate.transform
   by_name["cut"] = by_name["pipeline"] and by_name["pipeline"].cut
-  by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed,
-    options)
+  by_name["fp8 scaling"] = asked("mrt.compile.fp8_scaling", options.delayed, options)
   by_name["narrow weights"] = param_dtype.new(options.weights)
   for _, name in ipairs(order) do
     for _, t in ipairs(options.transforms or {}) do
