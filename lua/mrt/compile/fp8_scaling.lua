@@ -111,7 +111,8 @@ end
 ---@param a table[]
 ---@param b table[]
 ---@return boolean
-function delayed.same(a, b)
+---@nodoc
+function Delayed.same(a, b)
   if #a ~= #b then return false end
   for i, site in ipairs(a) do
     if site.dtype ~= b[i].dtype then return false end
@@ -124,7 +125,7 @@ end
 ---@param sites table[]  op, name, file, line, layer, backward, type, dtype
 function Delayed:sites(sites)
   local now = self.now
-  if now and now.list and delayed.same(sites, now.list) then
+  if now and now.list and self.same(sites, now.list) then
     now.list = sites
   elseif #sites == 0 and (self.parts or not now) then
     return -- a final plan, which has no products

@@ -117,7 +117,7 @@ end
 --- The plans of this stage have been chosen.
 ---@param entry table
 function Scales:settle(entry)
-  local other, same = {}, require "mrt.compile.fp8_scaling".same
+  local other, same = {}, self.owner.same
   for _, part in pairs(entry.stages) do
     for _, kind in ipairs { "F", "B", "W" } do
       local found = part[kind] and self.found[part[kind].plan]
