@@ -157,7 +157,7 @@ describe("a small ResNet of such convolutions", function()
       local precision = mrt.policy.precision[name]
       local losses, plan = train { precision = precision() }
       assert.is_true(losses[3] < losses[1])
-      local budget = plan.persistent + plan.transient * 7 // 10
+      local budget = plan.persistent + plan.transient * 3 // 4
       local bounded, smaller = train { precision = precision(), memory = budget }
       assert.same(losses, bounded)
       assert.is_true(smaller.peak <= budget and budget < plan.peak)
