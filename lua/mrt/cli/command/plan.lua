@@ -371,7 +371,7 @@ return arguments.new {
     .. "one: step time, and what each kind of rank takes" },
   { "--find", "search for the quickest mesh, micro-batches, recomputation that fit --cluster" },
   { "--gpt LIST", "search for this decoder: layers=96,dim=12288,heads=96,vocab=51200,context=2048,"
-    .. "batch=1536", read = search.read_gpt },
+    .. "batch=1536; with experts, too: experts=8,top=2", read = search.read_gpt },
   { "--batch N", "sequences of a step over all ranks, of --find", least = 1 },
   { "--software NAME", "whose kernels and overlap --find expects: megatron_core, megatron, fsdp" },
   { "--precision NAME", "of --find; f8 tries it beside bf16", choices = { "bf16", "f8" } },

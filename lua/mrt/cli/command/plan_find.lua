@@ -11,7 +11,8 @@ local names <const> = { layers = "layers", dim = "hidden", heads = "heads", voca
   context = "seq", kv_heads = "kv_heads", ffn = "ffn", batch = "batch", experts = "experts",
   top = "top", shared = "shared" }
 
---- Read --gpt layers=96,dim=12288,heads=96,vocab=51200,context=2048,batch=1536.
+--- Read --gpt layers=96,dim=12288,heads=96,vocab=51200,context=2048,batch=1536; kv_heads, ffn,
+--- experts, top and shared where they are not those of a GPT.
 ---@param word string
 ---@return table? model  with `batch`
 ---@return string? problem
