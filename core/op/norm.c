@@ -95,9 +95,7 @@ static mrt_status infer_norm(mrt_infer *c, int stats) {
 static mrt_status infer_layer(mrt_infer *c) { return infer_norm(c, 2); }
 static mrt_status infer_rms(mrt_infer *c) { return infer_norm(c, 1); }
 
-/* Inputs x, `stats` statistics, dy[, w]; outputs dx and, with w, as many
- * gradients of parameters as there are statistics. */
-static mrt_status infer_grad(mrt_infer *c, int stats) {
+mrt_status mrt_norm_infer_grad(mrt_infer *c, int stats) {
   MRT_TRY(mrt_norm_want_x(c, 1));
   for (int i = 1; i <= stats; i++) MRT_TRY(want_per_row(c, i));
   MRT_TRY(mrt_want_same(c, 0, stats + 1));
@@ -108,8 +106,12 @@ static mrt_status infer_grad(mrt_infer *c, int stats) {
   for (int i = 1; i < c->nout; i++) c->out[i] = *c->in[stats + 2];
   return MRT_OK;
 }
-static mrt_status infer_layer_grad(mrt_infer *c) { return infer_grad(c, 2); }
-static mrt_status infer_rms_grad(mrt_infer *c) { return infer_grad(c, 1); }
+static mrt_status infer_layer_grad(mrt_infer *c) {
+  return mrt_norm_infer_grad(c, 2);
+}
+static mrt_status infer_rms_grad(mrt_infer *c) {
+  return mrt_norm_infer_grad(c, 1);
+}
 
 /* ---- the same from plainer operators, to differentiate ------------------- */
 

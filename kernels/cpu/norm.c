@@ -121,18 +121,19 @@ static void rms_norm(const mrt_call *c) { forward(c, NULL, c->out[1].data); }
 
 typedef struct gradient {
   norm_shape shape;
-  const mrt_operand *x, *dy, *dx;
-  const real *means, *rstds, *w; /* means, w: may be NULL */
-  real *dw, *db;                 /* NULL without w, mean */
-  real *partial;                 /* [part][dw, db], rows of `stride` */
+  const mrt_operand *x, *dy, *dx, *t; /* t: dx rounded, or NULL */
+  const real *c;                      /* to be added to dx, or NULL */
+  const real *means, *rstds, *w;      /* means, w: may be NULL */
+  real *dw, *db;                      /* NULL without w, mean */
+  real *partial;                      /* [part][dw, db], rows of `stride` */
   int64_t stride;
   real *rooms; /* [part][x, dy or dx], rows of `step` */
   int64_t step;
 } gradient;
 
-/* One row; dx may be x or dy. */
+/* One row; dx may be x, dy or c. */
 typedef struct norm_line {
-  const real *x, *dy;
+  const real *x, *dy, *c; /* c: to be added to dx, or NULL */
   real *dx, mean, rstd;
 } norm_line;
 
@@ -163,12 +164,21 @@ static void sum_row(const norm_line *l, const real *w, int64_t n, real *dw,
   *sum_g = a, *sum_gn = b;
 }
 
-/* dx = rstd * (g - mean(g) - norm * mean(g * norm)). */
+/* dx = rstd * (g - mean(g) - norm * mean(g * norm)), and c. */
 static void grad_row(const norm_line *l, const real *w, int64_t n, real mean_g,
                      real mean_gn) {
-  const real *x = l->x, *dy = l->dy;
+  const real *x = l->x, *dy = l->dy, *c = l->c;
   real *dx = l->dx, mean = l->mean, rstd = l->rstd;
-  if (!w) {
+  if (c && w) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      dx[i] = c[i] +
+              rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+  } else if (c) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+      dx[i] = c[i] + rstd * (dy[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+  } else if (!w) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
       dx[i] = rstd * (dy[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
@@ -201,12 +211,14 @@ static void backward_part(const mrt_call *c, const void *shared, int part,
     real sum_g, sum_gn;
     norm_line l = { .x = mrt_reals_in(g->x, r * s.n, s.n, room),
                     .dy = mrt_reals_in(g->dy, r * s.n, s.n, second),
+                    .c = g->c ? g->c + r * s.n : NULL,
                     .dx = mrt_reals_place(g->dx, r * s.n, second),
                     .mean = g->means ? g->means[r] : 0,
                     .rstd = g->rstds[r] };
     sum_row(&l, g->w, s.n, dw, db, &sum_g, &sum_gn);
     grad_row(&l, g->w, s.n, g->means ? sum_g / s.count : 0, sum_gn / s.count);
     mrt_reals_out(g->dx, r * s.n, s.n, l.dx);
+    if (g->t) mrt_reals_out(g->t, r * s.n, s.n, l.dx);
   }
 }
 
@@ -220,32 +232,41 @@ static void combine_part(const mrt_call *c, const void *shared, int part,
     combine(g->partial + g->stride, 2 * g->stride, parts, g->db, from, to);
 }
 
-/* `w`: which input; none with fewer inputs. */
-static void backward(const mrt_call *c, gradient *g, int w) {
+/* Inputs x, `stats` statistics, dy[, w] from `in` on. */
+static void backward(const mrt_call *c, gradient *g, const mrt_operand *in,
+                     int stats) {
   norm_shape s = shape_of(c, 0.3);
-  g->shape = s, g->x = &c->in[0], g->dx = &c->out[0];
-  g->dw = c->nout > 1 ? c->out[1].data : NULL;
-  g->db = c->nout > 2 ? c->out[2].data : NULL;
+  int w = stats + 2;
+  bool affine = in + w < c->in + c->nin;
+  g->shape = s, g->x = in, g->dy = &in[stats + 1], g->dx = &c->out[0];
+  g->means = stats > 1 ? in[1].data : NULL, g->rstds = in[stats].data;
+  g->dw = affine ? c->out[1].data : NULL;
+  g->db = affine && stats > 1 ? c->out[2].data : NULL;
   g->partial = c->scratch;
-  g->stride = c->nout > 1 ? stride_of(s.n) : 0;
+  g->stride = affine ? stride_of(s.n) : 0;
   g->step = mrt_room_row(c, s.n);
   g->rooms = g->partial + c->threads * 2 * g->stride;
-  if (c->nin > w)
-    g->w = mrt_reals_in(&c->in[w], 0, s.n, g->rooms + c->threads * 2 * g->step);
+  if (affine)
+    g->w = mrt_reals_in(&in[w], 0, s.n, g->rooms + c->threads * 2 * g->step);
   mrt_parallel(c, s.team, backward_part, g);
   if (g->w) mrt_parallel(c, s.team, combine_part, g);
 }
-
 static void layer_norm_grad(const mrt_call *c) {
-  backward(c,
-           &(gradient){ .means = c->in[1].data,
-                        .rstds = c->in[2].data,
-                        .dy = &c->in[3] },
-           4);
+  backward(c, &(gradient){ 0 }, c->in, 2);
 }
 static void rms_norm_grad(const mrt_call *c) {
-  backward(c, &(gradient){ .rstds = c->in[1].data, .dy = &c->in[2] }, 3);
+  backward(c, &(gradient){ 0 }, c->in, 1);
 }
+
+static void backward_add(const mrt_call *c, int stats) {
+  const mrt_norm_add_options *o = c->options;
+  bool rounds = o->round != MRT_DTYPE_COUNT;
+  gradient g = { .c = c->in[0].data,
+                 .t = rounds ? &c->out[c->nout - 1] : NULL };
+  backward(c, &g, c->in + 1, stats);
+}
+static void layer_norm_grad_add(const mrt_call *c) { backward_add(c, 2); }
+static void rms_norm_grad_add(const mrt_call *c) { backward_add(c, 1); }
 
 /* Partial sums of dw and db, and room: x and dy for each thread, and w. */
 static size_t grad_scratch(const mrt_call *c) {
@@ -258,3 +279,7 @@ MRT_KERNEL(layer_norm, .run = layer_norm, .scratch = scratch);
 MRT_KERNEL(layer_norm_grad, .run = layer_norm_grad, .scratch = grad_scratch);
 MRT_KERNEL(rms_norm, .run = rms_norm, .scratch = scratch);
 MRT_KERNEL(rms_norm_grad, .run = rms_norm_grad, .scratch = grad_scratch);
+MRT_KERNEL(layer_norm_grad_add, .run = layer_norm_grad_add,
+           .scratch = grad_scratch);
+MRT_KERNEL(rms_norm_grad_add, .run = rms_norm_grad_add,
+           .scratch = grad_scratch);

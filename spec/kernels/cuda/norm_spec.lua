@@ -52,3 +52,38 @@ describe("norms between f32 and bf16", function()
     end)
   end
 end)
+
+-- Of y = linear(x), z = y + norm(y): gradients, as a plan with these options makes them.
+local function past(kind, dtype, options, x, w, scale)
+  options.precision = dtype ~= "f32" and mrt.policy.precision[dtype]() or nil
+  local step = mrt.compile(function(a, v, s)
+    local y = a:linear(v)
+    local loss = ((y + (kind == "rms" and y:rms_norm(s) or y:layer_norm(s, s))) * s):sum()
+    return table.unpack(mrt.grad(loss, { a, v, s }))
+  end, options)
+  local list = { step(x, w, scale) }
+  local added = 0
+  for _, s in ipairs(step:plan(x, w, scale):steps()) do
+    if s.op == kind .. "_norm_grad_add" then added = added + 1 end
+  end
+  return require("support.bits").of(list), added
+end
+
+describe("the gradient of a norm added to another", function()
+  for _, case in ipairs { { "layer", "f32" }, { "rms", "bf16" }, { "layer", "bf16" },
+    { "rms", "f16" } } do
+    it(("%s in %s"):format(case[1], case[2]), function()
+      for _, s in ipairs(shapes) do
+        mrt.device "cuda:0"
+        mrt.seed(4)
+        local x, w, scale = mrt.eval(mrt.randn(s[1], 3)), mrt.eval(mrt.randn(s[2], 3)),
+          mrt.eval(mrt.randn(s[2]))
+        local apart = past(case[1], case[2], { add_norm_grads = false }, x, w, scale)
+        local added, count = past(case[1], case[2], {}, x, w, scale)
+        mrt.device "cpu"
+        assert.are.equal(1, count)
+        assert(apart == added, ("other bits at %d x %d"):format(s[1], s[2]))
+      end
+    end)
+  end
+end)

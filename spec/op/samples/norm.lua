@@ -110,6 +110,16 @@ local function rms_norm_grad(ins)
   return w and { dx, dw } or { dx }
 end
 
+-- Of c and a gradient's inputs: c + dx, the others, and the sum that is rounded.
+local function added_to(gradient)
+  return function(ins, options)
+    local c, outs = ins[1], gradient(table.move(ins, 2, #ins, 1, {}))
+    for i, v in ipairs(c.data) do outs[1].data[i] = outs[1].data[i] + v end
+    if options.round then outs[#outs + 1] = outs[1] end
+    return outs
+  end
+end
+
 local function global_norm(ins)
   local s = 0.0
   for _, x in ipairs(ins) do
@@ -162,6 +172,20 @@ local function rms_inputs(dims)
   return { { dims = dims }, { dims = lead(dims), low = 0.5, high = 2 }, { dims = dims } }
 end
 
+-- The same cases with c before them, and each with the sum rounded, too.
+local function added_cases(plain)
+  local list = {}
+  for _, case in ipairs(plain) do
+    local ins = table.move(case.inputs, 1, #case.inputs, 2, { { dims = case.inputs[1].dims } })
+    list[#list + 1] = { inputs = ins }
+    list[#list + 1] = { inputs = ins, options = { round = "bf16" }, grad = false,
+      tolerance = 2 ^ -8 }
+  end
+  list[#list + 1] = { inputs = list[1].inputs, options = { round = "f16" }, grad = false,
+    tolerance = 2 ^ -11 }
+  return list
+end
+
 local x, scalar, rows = { dims = { 3, 5 } }, { dims = {} }, { dims = { 3 } }
 local ids = { dims = { 3, 5 }, dtype = "i32", integer = 9 }
 local bad = {
@@ -173,6 +197,16 @@ local bad_layer_grad = {
   { inputs = { x, rows, x, x }, code = "shape", match = "one number for each row" },
   { inputs = { x, rows, rows, { dims = { 5, 3 } } }, code = "shape", match = "5,3" },
   { inputs = { x, rows, rows, x, rows }, code = "shape", match = "the last dimension" },
+}
+local bad_layer_grad_add = {
+  { inputs = { { dims = { 5, 3 } }, x, rows, rows, x }, code = "shape", match = "5,3" },
+  { inputs = { x, x, rows, x, x }, code = "shape", match = "one number for each row" },
+  { inputs = { x, x, rows, rows, x }, options = { round = "f32" }, code = "value",
+    match = "a narrow float wanted" },
+}
+local bad_rms_grad_add = {
+  { inputs = { x, x, x, x }, code = "shape", match = "one number for each row" },
+  { inputs = { rows, x, rows, x }, code = "shape", match = "equal shapes" },
 }
 local bad_rms_grad = {
   { inputs = { x, x, x }, code = "shape", match = "one number for each row" },
@@ -188,6 +222,10 @@ return {
     oracle = layer_norm_grad, grad = true },
   { op = "rms_norm_grad", cases = cases(1, rms_inputs), bad = bad_rms_grad,
     oracle = rms_norm_grad, grad = true },
+  { op = "layer_norm_grad_add", cases = added_cases(cases(1, layer_inputs)),
+    bad = bad_layer_grad_add, oracle = added_to(layer_norm_grad), grad = true },
+  { op = "rms_norm_grad_add", cases = added_cases(cases(1, rms_inputs)),
+    bad = bad_rms_grad_add, oracle = added_to(rms_norm_grad), grad = true },
   { op = "global_norm",
     cases = {
       { inputs = { { dims = { 3, 4 } } } },
