@@ -17,7 +17,11 @@
 
 namespace {
 
-enum { ROWS = 4 };
+enum {
+  PACKS = 2, /* that a thread has of a row: with the weights of as many columns
+                and the row read ahead more would not fit in registers */
+  THREADS = 1 << 17
+};
 
 /* Input i as W, which may be absent: NULL. */
 template <typename W> mrt_place<W> optional(const mrt_call *c, int i) {
@@ -62,7 +66,7 @@ MRT_DEVICE mrt_real<T> rstd_of_large(mrt_row<T, P> &row, mrt_real<T> mean,
 }
 
 template <typename T, typename Y, typename W, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
     each_row(forward_of<T, Y, W> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
@@ -70,16 +74,23 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   R w[P ? P : 1][V], b[P ? P : 1][V]; /* where rows fit: of all rows */
   mrt_packs<W, P, V> ws, bs;
   int64_t column = threadIdx.x * V, step = (int64_t)blockDim.x * V;
+  int64_t from = mrt_first_row(), stride = mrt_row_stride();
+  bool centred = a.means && n;
+  mrt_row<T, P> row(a.x, 0);
+  R next = 0; /* the first element of the row that is read ahead */
+  if (from < a.s.rows) row.ahead(from, n);
+  if (from < a.s.rows && centred) next = mrt_get<R>(a.x, from * n);
   if (is_there(a.w)) ws.read(a.w, column, step, n);
   if (is_there(a.b)) bs.read(a.b, column, step, n);
   MRT_UNROLL
   for (int p = 0; p < P; p++) ws.widen(p, w[p]), bs.widen(p, b[p]);
-  for (int64_t r = mrt_first_row(); r < a.s.rows; r += mrt_row_stride()) {
-    mrt_row<T, P> row(a.x, r, n, 0);
-    row.open();
-    R mean = 0, squares = 0;
-    if (a.means && n) {
-      R first = mrt_get<R>(a.x, r * n);
+  for (int64_t r = from; r < a.s.rows; r += stride) {
+    R mean = 0, squares = 0, first = next;
+    row.turn(r, n);
+    if (r + stride < a.s.rows) row.ahead(r + stride, n);
+    if (r + stride < a.s.rows && centred)
+      next = mrt_get<R>(a.x, (r + stride) * n);
+    if (centred) {
       mrt_each(row, [&](const R *v, int64_t i) {
         MRT_UNROLL
         for (int k = 0; k < V; k++) mean += i + k < row.end ? v[k] - first : 0;
@@ -128,12 +139,15 @@ void forward_as(const mrt_call *c) {
                             (R *)c->out[c->nout - 1].data,
                             (R)o->eps,
                             shape_of(c) };
-  constexpr int V = mrt_at_once<T>, P = packs(V);
+  constexpr int V = mrt_at_once<T>, P = PACKS;
   dim3 team = mrt_team(a.s.n, V, P);
-  /* Teams that have weights in registers take several rows. */
-  unsigned grid = mrt_blocks(a.s.rows, team.y);
-  unsigned some = mrt_blocks(a.s.rows, (int64_t)team.y * ROWS);
   if (a.s.rows == 0) return;
+  /* Teams that have rows and weights in registers take several rows, where
+   * there are more than threads for some 1,000 on each multiprocessor of a large
+   * device. */
+  int64_t teams = THREADS / team.x, rows = (a.s.rows + teams - 1) / teams;
+  unsigned grid = mrt_blocks(a.s.rows, team.y);
+  unsigned some = mrt_blocks(a.s.rows, (int64_t)team.y * rows);
   if (mrt_suffices(team, a.s.n, V, P))
     MRT_LAUNCH(some, team, 0, c->run->queue, each_row<T, Y, W, P>)(a);
   else

@@ -9,10 +9,6 @@
 
 namespace {
 
-/* Packs of V that a thread has of a row: more would not fit in registers, with
- * the weights, or the sums, of as many columns. */
-constexpr int packs(int V) { return V > 4 ? 2 : 4; }
-
 struct cuda_norm_shape {
   int64_t rows, n;
 };

@@ -4,7 +4,9 @@
  * that depends on the shape alone, whose sums are then added in a fixed order.
  * Where rows fit in registers a team has the rows of a part and makes both dx
  * and the part's sums of what it has read; else a block sums 32 columns of a
- * part before dx, which may overwrite x or dy, is made.
+ * part before dx, which may overwrite x or dy, is made.  While a team computes,
+ * the next row of its part is under way: what it waits for is memory's bandwidth,
+ * not its latency.
  *
  * Most kernels take operands of one dtype, or of any.  What steps in bf16 have,
  * gradients of bf16 and rows of bf16 or f32 beside weights of f32, has its own.
@@ -14,8 +16,13 @@
 
 namespace {
 
-/* The sums, of as many columns, are in registers too. */
-constexpr int grad_packs(int V) { return packs(V) / 2; }
+/* Packs that a thread has of a row of T: with the sums of as many columns and
+ * the row read ahead more would not fit in registers. */
+template <typename T> constexpr int grad_packs(void) {
+  constexpr size_t bytes = sizeof(mrt_real<T>);
+  /* 8 elements at most: see grad_scratch */
+  return mrt_at_once<T> * bytes > 16 || bytes > sizeof(float) ? 1 : 2;
+}
 
 /* means and w may be absent: NULL. */
 template <typename T, typename D, typename G, typename W> struct row_gradient {
@@ -64,7 +71,7 @@ MRT_DEVICE void put_sums(const column_sums<R, P, V> &sums, R *partial,
  * and where `partial` is not NULL the sums of each of `parts` teams' rows: then
  * P is not 0. */
 template <typename T, typename D, typename G, typename W, typename A, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
     each_row_grad(row_gradient<T, D, G, W> a, A add, mrt_real<T> *partial,
                   int64_t parts) {
   typedef mrt_real<T> R;
@@ -79,12 +86,21 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
   /* A team without a part has no rows: it would read those of another, where dx
    * may be by now. */
   int64_t part = mrt_first_row(), rows = part < parts ? a.s.rows : 0;
+  mrt_row<T, P, V> row(a.x, 0);
+  mrt_row<D, P, V> dy(a.dy, 0);
+  mrt_row<R, A::IS ? P : 0, V> c(add.c, 0);
+  R next_mean = 0, next_rstd = 0; /* of the row that is read ahead */
+  auto ahead = [&](int64_t r) {
+    if (r >= rows) return;
+    row.ahead(r, n), dy.ahead(r, n), c.ahead(r, n);
+    if (a.means) next_mean = a.means[r];
+    next_rstd = a.rstds[r];
+  };
+  ahead(part);
   for (int64_t r = part; r < rows; r += parts) {
-    mrt_row<T, P, V> row(a.x, r, n, 0);
-    mrt_row<D, P, V> dy(a.dy, r, n, 0);
-    mrt_row<R, A::IS ? P : 0, V> c(add.c, r, n, 0);
-    R mean = a.means ? a.means[r] : 0, rstd = a.rstds[r], g = 0, gn = 0;
-    row.open(), dy.open(), c.open();
+    R mean = next_mean, rstd = next_rstd, g = 0, gn = 0;
+    row.turn(r, n), dy.turn(r, n), c.turn(r, n);
+    ahead(r + parts);
     int p = 0;
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
       if (P == 0) get_weights<V>(a.w, i - r * n, n, w[0]);
@@ -98,8 +114,8 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST)
       }
       if (P) p++;
     });
-    g = a.means ? mean_of(mrt_team_sum(g), n) : 0;
-    gn = mean_of(mrt_team_sum(gn), n);
+    mrt_team_sums(&g, &gn);
+    g = a.means ? mean_of(g, n) : 0, gn = mean_of(gn, n);
     p = 0;
     mrt_each(row, dy, [&](R *x, R *d, int64_t i) {
       if (P == 0) get_weights<V>(a.w, i - r * n, n, w[0]);
@@ -213,14 +229,12 @@ norm_operands operands_of(const mrt_call *c, int first, int stats) {
   return { c->in + first, stats, c->nin > first + stats + 2 };
 }
 
-/* The parts' sums, however they are made: packs are of at least 2. */
+/* The parts' sums, however they are made: a smaller team has more parts. */
 size_t grad_scratch(const norm_operands &o, cuda_norm_shape s) {
   size_t bytes = (size_t)mrt_bytes_of(o.in[1].type.dtype);
   int64_t parts = parts_of(s.rows);
-  for (int V = 2; V <= 8; V *= 2) {
-    int64_t of_rows = team_parts_of(s.rows, mrt_team(s.n, V, grad_packs(V)));
-    if (of_rows > parts) parts = of_rows;
-  }
+  int64_t of_rows = team_parts_of(s.rows, mrt_team(s.n, 8, 1));
+  if (of_rows > parts) parts = of_rows;
   return o.affine ? (size_t)(2 * parts * s.n) * bytes : 0;
 }
 
@@ -255,7 +269,7 @@ void backward_as(const mrt_call *c, const norm_operands &o, A add) {
                                  o.stats > 1 ? (const R *)o.in[1].data : NULL,
                                  (const R *)o.in[o.stats].data,
                                  shape_of(c) };
-  constexpr int P = grad_packs(V);
+  constexpr int P = grad_packs<T>();
   dim3 team = mrt_team(a.s.n, V, P);
   bool sums = o.affine, fits = mrt_suffices(team, a.s.n, V, P);
   int64_t parts = parts_of(a.s.rows);

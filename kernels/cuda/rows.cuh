@@ -53,13 +53,26 @@ template <typename Op, typename R> MRT_DEVICE R mrt_team_reduce(R v) {
 template <typename R> MRT_DEVICE R mrt_team_sum(R v) {
   return mrt_team_reduce<mrt_add>(v);
 }
+/* Two at once: *a and *b, each summed as above. */
+template <typename R> MRT_DEVICE void mrt_team_sums(R *a, R *b) {
+  __shared__ R part[2][32];
+  *a = mrt_warp_reduce<mrt_add>(*a), *b = mrt_warp_reduce<mrt_add>(*b);
+  if (blockDim.x == 32) return;
+  int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
+  __syncthreads();
+  if (lane == 0) part[0][threadIdx.x / 32] = *a, part[1][threadIdx.x / 32] = *b;
+  __syncthreads();
+  *a = mrt_warp_reduce<mrt_add>(lane < warps ? part[0][lane] : 0);
+  *b = mrt_warp_reduce<mrt_add>(lane < warps ? part[1][lane] : 0);
+}
 template <typename R> MRT_DEVICE R mrt_team_max(R v) {
   return mrt_team_reduce<mrt_larger>(v);
 }
 
 /* ---- rows: a team of threads for each ------------------------------------ */
 
-/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST): 128 registers. */
+/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST, 1): it may have 128
+ * registers.  Without the 1 ptxas spills some to have more blocks. */
 enum { MRT_TEAM_MOST = 512 };
 
 /* Teams for rows of n elements, V at a time, when a thread takes `packs` packs
@@ -154,7 +167,17 @@ template <typename S, int P, int V> struct mrt_packs<mrt_mixed<S>, P, V> {
  * With P > 0 packs for each thread they stay in registers, and the row must not
  * be longer; with 0 it is read again each time.  Past its end it is `pad`.
  * Rows that go side by side have packs of one V; `open` comes when all of them
- * are there, and before anything else is done with them. */
+ * are there, and before anything else is done with them.
+ *
+ * One that is made without a row reads rows ahead, so that memory is busy while
+ * the team computes:
+ *     mrt_row<T, P> row(x, pad);
+ *     if (first < rows) row.ahead(first, n);
+ *     for (r = first; r < rows; r += step) {
+ *       row.turn(r, n);
+ *       if (r + step < rows) row.ahead(r + step, n);
+ *       ...
+ */
 template <typename T, int P, int V = mrt_at_once<T>> struct mrt_row {
   typedef mrt_real<T> R;
   mrt_place<T> x;
@@ -167,6 +190,15 @@ template <typename T, int P, int V = mrt_at_once<T>> struct mrt_row {
       : x(x), first(r * n + threadIdx.x * V), end((r + 1) * n),
         step((int64_t)blockDim.x * V), pad(pad) {
     packs.read(x, first, step, end);
+  }
+  __device__ __forceinline__ mrt_row(mrt_place<T> x, R pad)
+      : x(x), first(0), end(0), step((int64_t)blockDim.x * V), pad(pad) {}
+  __device__ __forceinline__ void ahead(int64_t r, int64_t n) {
+    packs.read(x, r * n + threadIdx.x * V, step, (r + 1) * n);
+  }
+  __device__ __forceinline__ void turn(int64_t r, int64_t n) {
+    first = r * n + threadIdx.x * V, end = (r + 1) * n;
+    open();
   }
   __device__ __forceinline__ void open(void) {
     MRT_UNROLL

@@ -56,14 +56,14 @@ end)
 -- Of y = linear(x), z = y + norm(y): gradients, as a plan with these options makes them.
 local function past(kind, dtype, options, x, w, scale)
   options.precision = dtype ~= "f32" and mrt.policy.precision[dtype]() or nil
-  local step = mrt.compile(function(a, v, s)
+  local run = mrt.compile(function(a, v, s)
     local y = a:linear(v)
     local loss = ((y + (kind == "rms" and y:rms_norm(s) or y:layer_norm(s, s))) * s):sum()
     return table.unpack(mrt.grad(loss, { a, v, s }))
   end, options)
-  local list = { step(x, w, scale) }
+  local list = { run(x, w, scale) }
   local added = 0
-  for _, s in ipairs(step:plan(x, w, scale):steps()) do
+  for _, s in ipairs(run:plan(x, w, scale):steps()) do
     if s.op == kind .. "_norm_grad_add" then added = added + 1 end
   end
   return require("support.bits").of(list), added
