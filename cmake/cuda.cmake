@@ -69,6 +69,7 @@ enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 # updates have the CPU's bits
 set_source_files_properties(kernels/cuda/update.cu kernels/cuda/update8.cu
+  kernels/cuda/update_master.cu
   PROPERTIES COMPILE_OPTIONS --fmad=false)
 add_library(mrt_cuda SHARED ${cuda_kernels} ${cuda_hosts} ${cuda_toolkit}
   $<TARGET_OBJECTS:cuda_text>)

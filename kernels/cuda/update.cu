@@ -132,33 +132,6 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
   }
 }
 
-/* Elements i, i + LANES ..., eight of them. */
-MRT_FAR void get_eight(mrt_any<float> x, int64_t i, int64_t n, float *v) {
-  MRT_BY_DTYPE(x.dtype, T, {
-    MRT_UNROLL
-    for (int j = 0; j < 8; j++)
-      v[j] = i + j * LANES >= 0 && i + j * LANES < n
-                 ? (float)mrt_widen(((const T *)x.data)[i + j * LANES])
-                 : 0;
-  });
-}
-MRT_FAR
-void put_eight(mrt_any<float> y, int64_t i, int64_t n, const float *v) {
-  MRT_BY_DTYPE(y.dtype, T, {
-    MRT_UNROLL
-    for (int j = 0; j < 8; j++)
-      if (i + j * LANES >= 0 && i + j * LANES < n)
-        mrt_round(v[j], &((T *)y.data)[i + j * LANES]);
-  });
-}
-MRT_DEVICE void put_randomly(mrt_any<float> y, int64_t i, int64_t n,
-                             const float *v, const m_four &bits) {
-  MRT_UNROLL
-  for (int j = 0; j < 8; j++)
-    if (i + j * LANES >= 0 && i + j * LANES < n)
-      ((mrt_bf16 *)y.data)[i + j * LANES] = round_at_random(v[j], bits, j);
-}
-
 /* Some variable is rounded at random: a thread has the elements that share
  * their counters.  The first piece may begin before the first element. */
 template <typename S>

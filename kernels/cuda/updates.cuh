@@ -96,6 +96,33 @@ MRT_DEVICE mrt_bf16 round_at_random(float x, const m_four &bits, int i) {
   return y;
 }
 
+/* Elements i, i + LANES ..., eight of them. */
+MRT_FAR void get_eight(mrt_any<float> x, int64_t i, int64_t n, float *v) {
+  MRT_BY_DTYPE(x.dtype, T, {
+    MRT_UNROLL
+    for (int j = 0; j < 8; j++)
+      v[j] = i + j * LANES >= 0 && i + j * LANES < n
+                 ? (float)mrt_widen(((const T *)x.data)[i + j * LANES])
+                 : 0;
+  });
+}
+MRT_FAR
+void put_eight(mrt_any<float> y, int64_t i, int64_t n, const float *v) {
+  MRT_BY_DTYPE(y.dtype, T, {
+    MRT_UNROLL
+    for (int j = 0; j < 8; j++)
+      if (i + j * LANES >= 0 && i + j * LANES < n)
+        mrt_round(v[j], &((T *)y.data)[i + j * LANES]);
+  });
+}
+MRT_DEVICE void put_randomly(mrt_any<float> y, int64_t i, int64_t n,
+                             const float *v, const m_four &bits) {
+  MRT_UNROLL
+  for (int j = 0; j < 8; j++)
+    if (i + j * LANES >= 0 && i + j * LANES < n)
+      ((mrt_bf16 *)y.data)[i + j * LANES] = round_at_random(v[j], bits, j);
+}
+
 /* ---- many calls in one launch -------------------------------------------- */
 
 /* Calls that a launch makes at once, in 4 KiB of parameters: A is what one

@@ -80,7 +80,7 @@ local head = [=[
     mrt.seed(1)
     local model = models[kind](how.dropout or 0, how.seed)
     local params = model:parameters()
-    local opt = optim[how.optimizer or "adamw"](params, { lr = 1e-2 })
+    local opt = optim[how.optimizer or "adamw"](params, { lr = 1e-2, master = how.master })
     mrt.seed(3) -- random numbers follow from when a function is traced
     local step = mrt.compile(function(a, b)
       local loss, rows = loss_of(model, kind, a, b, how.rows)
@@ -156,6 +156,7 @@ describe("a step in stages", function()
       delayed = policy.precision.fp8 { scaling = "delayed", history = 3 },
       f16 = policy.precision.f16 { loss_scale = "dynamic" },
       pure = policy.precision.bf16_pure() })[narrow] }
+    how.master = how.optimizer == "adamw" and narrow == "pure" and seed %% 2 == 0 or nil
     local pipe = { schedule = schedule, recompute = pick { true, false } }
     if schedule == "own" then -- backwards come last first
       pipe.schedule = function(stages, m)

@@ -25,6 +25,8 @@ local code = [[
   local budget, clip = pick { false, 0.6, 0.9 }, pick { false, 1.0 }
   local optimizer = pick { "adamw", "lion", "sgd" }
   local state = optimizer == "adamw" and pick { false, "8bit", "bf16" } or nil
+  local master = optimizer == "adamw" and state ~= "8bit" and seed %% 2 == 0
+  if master then precision = policy.precision.bf16_pure() end
   local other_budget = pick { false, 0.5, 0.8 } -- before the third step
 
   local compress = pick { false, "int8", "nf4" }
@@ -45,7 +47,8 @@ local code = [[
   local model = nn.GPT { vocab = 40, context = 8, layers = layers, heads = heads, dim = dim,
     dropout = dropout }
   local params = model:parameters()
-  local opt = optim[optimizer](params, { lr = 1e-2, state = state or nil })
+  local opt = optim[optimizer](params, { lr = 1e-2, state = state or nil,
+    master = master or nil })
   local function step_of(o)
     return mrt.compile(function(x, y)
       local loss = model:loss(x, y)

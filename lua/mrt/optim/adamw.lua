@@ -29,6 +29,9 @@ local fused = require "mrt.optim.update"
 ---@field lazy? boolean         where a row of a gradient is 0 (of an embedding, what was not
 ---  looked up) p, m and v stay, as in PyTorch's SparseAdam, but that eps is added after
 ---  the correction of bias; default false
+---@field master? boolean       of parameters stored in bf16 (precision.bf16_pure, or
+---  model:to "bf16") the 16 bits that rounding drops are kept, 2 bytes each in the state:
+---  updates are those of weights in f32; default false
 
 --- Make an AdamW optimizer.
 ---
@@ -37,13 +40,14 @@ local fused = require "mrt.optim.update"
 ---@overload fun(params: mrt.Tensor[]|mrt.Group[], options?: mrt.AdamWOptions): mrt.Optimizer
 local adamw = Optimizer("adamw", { "m", "v" },
   { lr = 0.001, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0.01, state = "f32",
-    lazy = false })
+    lazy = false, master = false })
 adamw.elementwise = true
 
 function adamw:init()
   self:check_betas()
   self:check_state("bf16", "8bit")
   self:check_lazy()
+  self:check_master()
 end
 
 ---@param p mrt.Tensor
@@ -51,8 +55,12 @@ end
 ---@param state table<string, mrt.Tensor>
 ---@param at mrt.Update
 function adamw:update(p, g, state, at)
-  local betas = self.options.betas
-  fused("adamw", { p, state.m, state.v, g, at.t, at.lr }, at, {
+  local betas, inputs, op = self.options.betas, { p, state.m, state.v }, "adamw"
+  if self.options.master and p.dtype == "bf16" then
+    inputs, op = { p, state.m, state.v, state.high, state.low }, "adamw_master"
+  end
+  table.move({ g, at.t, at.lr }, 1, 3, #inputs + 1, inputs)
+  fused(op, inputs, at, {
     beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
     weight_decay = at.weight_decay, lazy = self.options.lazy }, state.m_scale, state.v_scale)
 end

@@ -169,6 +169,18 @@ function Optimizer:check_state(...)
     table.concat(known, " or ")))
 end
 
+--- Raise unless the option `master` goes with the others: its operator takes all
+--- elements, of moments that are floats.
+---@nodoc
+function Optimizer:check_master()
+  if not self.options.master then return end
+  for name, other in pairs { state = "8bit", lazy = true } do
+    if self.options[name] == other then
+      core.fail("value", self.name, ("master with %s = %s"):format(name, tostring(other)))
+    end
+  end
+end
+
 --- Raise unless the option `lazy` goes with how state is stored: in 8 bits elements
 --- beyond a row share a scale.
 ---@nodoc
@@ -198,6 +210,10 @@ end
 --- block-wise quantization", ICLR 2022 (arXiv:2110.02861), as bitsandbytes has it: a
 --- code for each element of slot `m`, in `m`, and a scale for each block of 256, in
 --- `m_scale`.  Parameters of fewer than 4096 elements keep f32.
+---
+--- With the option `master` two bytes for each element, `high` and `low`: what a weight
+--- in f32 has beside its upper half, in bf16, which is the parameter (the row of
+--- adamw_master, core/op/update_master.c).
 ---@param p mrt.Tensor
 ---@return (string|mrt.Slot)[]
 ---@nodoc
@@ -205,13 +221,18 @@ function Optimizer:slots_of(p)
   if not self.options then
     core.fail("value", "slots_of", "an optimizer wanted, got a class of them")
   end
-  local state = self.options.state
-  if not state or state == "f32" or p.dtype == "f64" then return self.slots end
+  local state, master = self.options.state, self.options.master
+  if p.dtype == "f64" or not master and (not state or state == "f32") then return self.slots end
   if state == "8bit" then
     return p:numel() < LEAST and self.slots or in_8_bits(self.slots, p)
   end
   local slots = {}
-  for i, name in ipairs(self.slots) do slots[i] = { name = name, dtype = state } end
+  for i, name in ipairs(self.slots) do
+    slots[i] = state == "f32" and name or { name = name, dtype = state }
+  end
+  for _, name in ipairs(master and { "high", "low" } or {}) do
+    slots[#slots + 1] = { name = name, dtype = "u8", initial = 0 }
+  end
   return slots
 end
 

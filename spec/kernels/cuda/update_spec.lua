@@ -29,7 +29,7 @@ local function launches(script)
 end
 
 local sizes = { 5003, 1, 256, 0, 3, 30001, 257, 4096, 31, 8192 }
-local wide, mixed = { "f32" }, { "f32", "bf16", "f32", "f64" }
+local wide, mixed, half = { "f32" }, { "f32", "bf16", "f32", "f64" }, { "bf16" }
 
 -- Parameters of many sizes after three steps, the second of which is not to be
 -- done, as bytes; their averages and the optimizer's state.
@@ -77,14 +77,15 @@ local function placed(device, name, dtypes, options)
   mrt.seed(5)
   local list = {}
   for i, dtype in ipairs(dtypes) do
-    list[i] = mrt.variable((mrt.rand(1300) * 0.1):to(dtype):to(device), "v" .. i)
+    local size = dtype == "u8" and 200 or 0.1
+    list[i] = mrt.variable((mrt.rand(1300) * size):to(dtype):to(device), "v" .. i)
   end
   local written, g = #list, mrt.eval(mrt.randn(1300)):to(device)
   mrt.device(device)
   mrt.seed(9)
   local step = mrt.compile(function()
     local inputs = table.move(list, 1, written, 1, { [written + 1] = g })
-    if name == "adamw" then inputs[#inputs + 1] = mrt.full({}, 3) end
+    if name:match "^adamw" then inputs[#inputs + 1] = mrt.full({}, 3) end
     inputs[#inputs + 1] = mrt.full({}, 0.01)
     core.update(name, inputs, options)
   end)
@@ -102,6 +103,10 @@ describe("updates on a CUDA device", function()
   for name, make in pairs {
     adamw = function(p) return optim.adamw(p, { lr = 0.01 }) end,
     ["adamw, state in bf16"] = function(p) return optim.adamw(p, { lr = 0.01, state = "bf16" }) end,
+    ["adamw, master weights"] = function(p) return optim.adamw(p, { lr = 0.01, master = true }) end,
+    ["adam, master weights, state in bf16"] = function(p)
+      return optim.adam(p, { lr = 0.01, master = true, state = "bf16" })
+    end,
     ["adamw, state in 8 bits"] = function(p)
       return optim.adamw(p, { lr = 0.01, state = "8bit" })
     end,
@@ -110,7 +115,7 @@ describe("updates on a CUDA device", function()
     lion = function(p) return optim.lion(p, { lr = 0.001, state = "8bit" }) end,
   } do
     it("have the bits of single launches: " .. name, function()
-      for _, dtypes in ipairs { wide, mixed } do
+      for _, dtypes in ipairs { wide, mixed, half } do
         local wanted = updated(make, dtypes, true)
         for which, bytes in pairs(updated(make, dtypes, false)) do
           assert.is_true(bytes == wanted[which], which)
@@ -122,7 +127,8 @@ describe("updates on a CUDA device", function()
   it("draw by place, with the processor's bits", function()
     for _, place in ipairs { 0, 256, 512, 1 << 33 } do
       local o = { stochastic = true, draw = 77, place = place }
-      for name, dtypes in pairs { adamw = { "bf16", "f32", "bf16" }, lion = { "bf16", "f32" } } do
+      for name, dtypes in pairs { adamw = { "bf16", "f32", "bf16" }, lion = { "bf16", "f32" },
+        adamw_master = { "bf16", "bf16", "bf16", "u8", "u8" } } do
         assert.is_true(placed("cpu", name, dtypes, o) == placed("cuda:0", name, dtypes, o),
           ("%s at %d"):format(name, place))
       end

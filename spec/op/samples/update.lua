@@ -74,6 +74,17 @@ local function adamw(ins, o)
   end))
 end
 
+-- The rest beside p is looked at in spec/optim/master_spec.lua.
+local function adamw_master(ins, o)
+  local w = { dims = ins[1].dims, data = {} }
+  for i, p in ipairs(ins[1].data) do
+    local bits = (("<I4"):unpack(("<f"):pack(p)) + 0x8000) >> 16 -- as the input is rounded
+    local rest = ("<i2"):unpack(string.char(ins[5].data[i], ins[4].data[i]))
+    w.data[i] = ("<f"):unpack(("<I4"):pack((bits << 16) + rest))
+  end
+  return adamw({ w, ins[2], ins[3], table.unpack(ins, 6) }, o)
+end
+
 -- PyTorch's SGD, its buffer starting at zero.
 local function sgd(ins, o)
   local momentum, decay = o.momentum or 0, o.weight_decay or 0
@@ -156,6 +167,16 @@ local function adamw_inputs(dims, t, ...)
     { dims = dims }, number(t), number(0.01), ... }
 end
 
+local function half(dims) return { dims = dims, dtype = "bf16" } end
+local function byte(dims) return { dims = dims, dtype = "u8", integer = 256 } end
+local function master_inputs(dims, ...)
+  local ins = adamw_inputs(dims, ...)
+  ins[1] = half(dims)
+  table.insert(ins, 4, byte(dims))
+  table.insert(ins, 5, byte(dims))
+  return ins
+end
+
 local function sgd_inputs(dims, ...)
   return { { dims = dims }, { dims = dims }, { dims = dims }, number(0.1), ... }
 end
@@ -235,6 +256,24 @@ return {
       { inputs = { x, x, x, x, one, one, one, one }, code = "dtype", match = "bool" },
     },
     oracle = adamw, grad = false },
+  { op = "adamw_master", updates = true, variables = 5, dtypes = { "f32" }, tolerance = 2 ^ -8,
+    cases = {
+      { inputs = master_inputs({ 3, 5 }, 1) },
+      { inputs = master_inputs({ 1037 }, 7, scale), options = { weight_decay = 0.1 } },
+      { inputs = master_inputs({ 5 }, 2, scale, yes),
+        options = { weight_decay = 0.1, coupled = true, beta1 = 0.5, beta2 = 0.8, eps = 1e-3 } },
+      { inputs = master_inputs({ 3, 5 }, 7, scale, no) },
+      { inputs = master_inputs({}, 1000) },
+      { inputs = master_inputs({ 2, 0 }, 3) },
+    },
+    bad = {
+      { inputs = master_inputs({ 3, 5 }, 1, x), code = "shape", match = "scale" },
+      { inputs = { x, x, x, byte({ 3, 5 }), byte({ 3, 5 }), x, one, one }, code = "dtype",
+        match = "bf16" },
+      { inputs = { half({ 3, 5 }), x, x, byte({ 3, 5 }), byte({ 5 }), x, one, one },
+        code = "shape", match = "a byte for each element" },
+    },
+    oracle = adamw_master, grad = false },
   { op = "sgd", updates = true,
     cases = {
       { inputs = { { dims = { 8, 7 } }, { dims = { 8, 7 } }, holes(8, 7), number(0.1) },
