@@ -4,9 +4,10 @@
  *
  *   in      f32 | f64, one dtype; c as the product is shaped
  *   rule    Blocks of K are added to c one after the other (f64 likewise); up to
- *           MRT_ADDED_AT_ONCE terms are one block.  y may lie on c: sums of
- *           products then take no memory but their own.  The pass add_products
- *           makes it of products and additions
+ *           MRT_ADDED_AT_ONCE terms are one block.  A device's library may sum
+ *           all of K first.  y may lie on c: sums of products then take no memory
+ *           but their own.  The pass add_products makes it of products and
+ *           additions
  *   cost    2 flop for each of M * N * K
  *   grad    those of matmul; dc = dy
  *   fails   ESHAPE, EDTYPE as matmul; c of another shape

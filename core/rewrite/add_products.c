@@ -8,8 +8,15 @@
  *           those of a table that is a matrix, too
  *   where   The device has the kernel.  Products in f32, of no more than
  *           MRT_ADDED_AT_ONCE terms; tables that are no smaller than dy.
+ *           Products of any number of terms where the device's have epilogues, in
+ *           plans of traced functions: its kernels sum the whole product before
+ *           they add it
  *   method  One walk.  Of two products the one that comes later is added.
- *   never   changes a bit
+ *   never   changes a bit; but for a device with epilogues.  Its library may sum a
+ *           product that it adds in another order than one that it does not, and
+ *           rows of c that nobody looked up keep a zero's sign.  A plan's bits are
+ *           the same each time, and no budget, order or policy of memory changes
+ *           them: all these come after
  *
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
@@ -26,7 +33,7 @@ static bool is_own(const mrt_value *v) {
           v->node->op->number == MRT_OP_matmul_add);
 }
 
-static bool may_be_added(const mrt_value *v) {
+static bool may_be_added(const mrt_rewrite *r, const mrt_value *v) {
   const mrt_node *n = v->node;
   if (!is_own(v) || n->op->number != MRT_OP_matmul) return false;
   const mrt_matmul_options *o = n->options;
@@ -35,21 +42,21 @@ static bool may_be_added(const mrt_value *v) {
   bool plain = (o->compute == MRT_DTYPE_COUNT || o->compute == MRT_f32) &&
                (o->accumulate == MRT_DTYPE_COUNT || o->accumulate == MRT_f32);
   return plain && b->rank == 2 && is_real(n->in[0]) && is_real(n->in[1]) &&
-         k > 0 && k <= MRT_ADDED_AT_ONCE && columns >= SMALL &&
-         mrt_type_count(&v->type) / columns >= SMALL;
+         k > 0 && (k <= MRT_ADDED_AT_ONCE || r->device->epilogues) &&
+         columns >= SMALL && mrt_type_count(&v->type) / columns >= SMALL;
 }
 
 /* Which input of the addition is the product to be added; -1: neither. */
-static int find(const mrt_node *n) {
+static int find(const mrt_rewrite *r, const mrt_node *n) {
   if (n->op->number != MRT_OP_add) return -1;
   mrt_value *const *in = n->in;
   if (!is_own(in[0]) || !is_own(in[1]) ||
       !mrt_type_equal(&in[0]->type, &in[1]->type))
     return -1;
   int later = in[1]->node->mark > in[0]->node->mark;
-  return may_be_added(in[later])    ? later
-         : may_be_added(in[!later]) ? !later
-                                    : -1;
+  return may_be_added(r, in[later])    ? later
+         : may_be_added(r, in[!later]) ? !later
+                                       : -1;
 }
 
 static bool has_kernel(const mrt_graph *g, const mrt_node *n) {
@@ -87,11 +94,12 @@ static mrt_status replace(mrt_graph *g, mrt_node *n, int which, int op) {
 
 mrt_status mrt_pass_add_products(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
+  if (r->device->epilogues && !r->traced) return MRT_OK;
   mrt_graph_count_uses(g);
   for (int i = 0; i < g->node_count; i++) g->nodes[i]->mark = i;
   for (int i = 0; i < g->node_count; i++) {
     mrt_node *n = g->nodes[i];
-    int product = find(n), rows = product < 0 ? find_rows(n) : -1;
+    int product = find(r, n), rows = product < 0 ? find_rows(n) : -1;
     if (product >= 0) MRT_TRY(replace(g, n, product, MRT_OP_matmul_add));
     if (rows >= 0) MRT_TRY(replace(g, n, rows, MRT_OP_embedding_add));
   }

@@ -3,7 +3,8 @@
  * A rewrite changes which nodes compute a value, never the value: results,
  * their order and every variable written stay what they were, to the bit,
  * unless the pass says otherwise (precision narrows because the script asks;
- * fuse_epilogue rounds as the device's library does, in traced plans only).
+ * fuse_epilogue and add_products sum and round as the device's library does, in
+ * traced plans only).
  * It sees no plan: neither order nor memory is decided yet.
  *
  * Invariants, after each of them

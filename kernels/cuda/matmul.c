@@ -1,7 +1,9 @@
-/* matmul.c -- matmul, linear, and these with GELU on a CUDA device
+/* matmul.c -- matmul, linear, these with GELU, and sums of products on a CUDA
+ * device
  *
  * Batch dimensions are merged where strides allow, and into the rows where b
- * is the same for all, as on the CPU.
+ * is the same for all, as on the CPU.  matmul_add sums its product first, and adds
+ * that to c: in the library's last step (beta), or in that of our kernel.
  *
  * SPDX-License-Identifier: MIT */
 #include "op/matmul.h"
@@ -17,8 +19,8 @@ static int64_t stride_along(const mrt_operand *x, int i, int rank) {
   return i < 0 || x->type.dims[i] == 1 ? 0 : x->strides[i];
 }
 
-static mrt_cuda_gemm begin(const mrt_call *c) {
-  const mrt_matmul_options *o = c->options;
+/* `o`: what the operator is told; NULL, of matmul_add: nothing. */
+static mrt_cuda_gemm begin(const mrt_call *c, const mrt_matmul_options *o) {
   const mrt_operand *y = &c->out[0];
   const mrt_operand *bias =
       c->nin == 3 && c->in[2].type.rank == 1 ? &c->in[2] : NULL;
@@ -26,7 +28,7 @@ static mrt_cuda_gemm begin(const mrt_call *c) {
     .count = 1,
     .a = { .data = c->in[0].data, .dtype = c->in[0].type.dtype },
     .b = { .data = c->in[1].data, .dtype = c->in[1].type.dtype },
-    .compute = o->compute,
+    .compute = o ? o->compute : MRT_DTYPE_COUNT,
     .y = y->data,
     .y_dtype = y->type.dtype,
     .bias = bias ? bias->data : NULL,
@@ -35,10 +37,11 @@ static mrt_cuda_gemm begin(const mrt_call *c) {
   };
 }
 
-mrt_cuda_gemm mrt_cuda_matmul_of(const mrt_call *c) {
+static mrt_cuda_gemm product_of(const mrt_call *c,
+                                const mrt_matmul_options *o) {
   const mrt_operand *a = &c->in[0], *b = &c->in[1];
   int ra = a->type.rank, rb = b->type.rank, r = c->out[0].type.rank;
-  mrt_cuda_gemm g = begin(c);
+  mrt_cuda_gemm g = begin(c, o);
   g.m = a->type.dims[ra - 2], g.k = a->type.dims[ra - 1];
   g.n = g.y_row = b->type.dims[rb - 1];
   g.a.row = a->strides[ra - 2], g.a.col = a->strides[ra - 1];
@@ -50,6 +53,9 @@ mrt_cuda_gemm mrt_cuda_matmul_of(const mrt_call *c) {
   return g;
 }
 
+mrt_cuda_gemm mrt_cuda_matmul_of(const mrt_call *c) {
+  return product_of(c, c->options);
+}
 static mrt_cuda_gemm matmul_of(const mrt_call *c) {
   return mrt_cuda_matmul_of(c);
 }
@@ -58,7 +64,7 @@ static mrt_cuda_gemm matmul_of(const mrt_call *c) {
 static mrt_cuda_gemm linear_of(const mrt_call *c) {
   const mrt_operand *x = &c->in[0], *w = &c->in[1];
   int last = x->type.rank - 1;
-  mrt_cuda_gemm g = begin(c);
+  mrt_cuda_gemm g = begin(c, c->options);
   g.m = 1, g.k = x->type.dims[last], g.n = g.y_row = w->type.dims[0];
   g.a.row = 0, g.a.col = x->strides[last];
   g.b.row = w->strides[1], g.b.col = w->strides[0];
@@ -90,6 +96,11 @@ static void round_bias(const mrt_call *c, const mrt_cuda_gemm *g) {
   mrt_cuda_repack(&x, &none, 1, g->n, &pack, c->scratch, cuda->queue);
 }
 
+static mrt_cuda_gemm matmul_add_of(const mrt_call *c) {
+  mrt_cuda_gemm g = product_of(c, NULL);
+  g.adds = true, g.c = c->in[2].data;
+  return g;
+}
 static mrt_cuda_gemm linear_gelu_of(const mrt_call *c) {
   mrt_cuda_gemm g =
       with_gelu(linear_of(c), MRT_GELU, c->nout == 2 ? &c->out[1] : NULL);
@@ -140,5 +151,6 @@ static size_t scratch(const mrt_call *c, mrt_cuda_gemm g) {
   void mrt_cuda_##name##_release(void *state) { free(state); }
 PREPARED(matmul)
 PREPARED(linear)
+PREPARED(matmul_add)
 PREPARED(linear_gelu)
 PREPARED(matmul_gelu_grad)

@@ -167,7 +167,9 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
                                const mrt_lt_call *call) {
   static const float one = 1, zero = 0;
   static const double one64 = 1, zero64 = 0;
-  bool f64 = p->shape.y.dtype == MRT_f64;
+  bool f64 = p->shape.y.dtype == MRT_f64, adds = p->shape.adds;
+  const void *alpha = f64 ? (const void *)&one64 : &one;
+  const void *none = f64 ? (const void *)&zero64 : &zero;
   if (p->shape.bias >= 0)
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call->bias);
   if (p->shape.sums)
@@ -175,10 +177,10 @@ cublasStatus_t mrt_lt_multiply(const mrt_cuda *c, const mrt_lt *p,
   if (p->shape.aux)
     SET(MatmulDesc, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         call->aux);
-  return cublasLtMatmul(
-      c->lt_library->lt, p->desc, f64 ? (const void *)&one64 : &one, call->b,
-      p->a, call->a, p->b, f64 ? (const void *)&zero64 : &zero, call->y, p->y,
-      call->y, p->y, algo, call->workspace, p->workspace, c->queue);
+  return cublasLtMatmul(c->lt_library->lt, p->desc, alpha, call->b, p->a,
+                        call->a, p->b, adds ? alpha : none,
+                        adds ? call->c : call->y, p->y, call->y, p->y, algo,
+                        call->workspace, p->workspace, c->queue);
 }
 
 /* ---- which algorithm ----------------------------------------------------- */
@@ -264,6 +266,7 @@ size_t mrt_lt_workspace(const mrt_lt *p) { return p->workspace; }
 bool mrt_lt_takes(const mrt_lt *p, const mrt_lt_call *call) {
   uintptr_t all = (uintptr_t)call->a | (uintptr_t)call->b | (uintptr_t)call->y;
   if (p->shape.bias >= 0) all |= (uintptr_t)call->bias;
+  if (p->shape.adds) all |= (uintptr_t)call->c;
   if (p->shape.aux) all |= (uintptr_t)call->aux;
   if (p->shape.sums) all |= (uintptr_t)call->sums;
   return p->works && all % (uintptr_t)p->shape.align == 0;
@@ -275,13 +278,13 @@ static void say(const mrt_lt *p, cublasStatus_t status, char *to, size_t size) {
   int version = (int)mrt_lt_version();
   snprintf(to, size,
            "cuBLASLt %d.%d.%d: %s: %lld x [%lld,%lld] %s%s @ [%lld,%lld] %s%s, "
-           "%s, epilogue %d, algorithm for %d bytes",
+           "%s%s, epilogue %d, algorithm for %d bytes",
            version / 10000, version / 100 % 100, version % 100, name_of(status),
            (long long)s->count, (long long)s->m, (long long)s->k,
            mrt_dtypes[s->a.dtype].name, s->a.turned ? " turned" : "",
            (long long)s->k, (long long)s->n, mrt_dtypes[s->b.dtype].name,
            s->b.turned ? " turned" : "", mrt_dtypes[s->y.dtype].name,
-           (int)epilogue_of(s), s->align);
+           s->adds ? " added" : "", (int)epilogue_of(s), s->align);
 }
 
 /* What the library refuses it has not launched, and the device goes on.  One

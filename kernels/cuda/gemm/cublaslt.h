@@ -24,7 +24,8 @@ typedef struct mrt_lt_matrix {
   int32_t dtype, turned;
 } mrt_lt_matrix;
 
-/* y [m, n] = a [m, k] @ b [k, n] (+ bias [n]), `count` times; y is not turned.
+/* y [m, n] = a [m, k] @ b [k, n] (+ bias [n]) (+ c [m, n]), `count` times; y is not
+ * turned, and c lies as y does.
  * GELU as in gemm/gemm.h, its operand [m, n] with the dtype of y.  Compared as
  * bytes: it has no gaps. */
 typedef struct mrt_lt_shape {
@@ -35,7 +36,8 @@ typedef struct mrt_lt_shape {
   int32_t gelu, aux; /* aux: 1 where it is read or written */
   int32_t timed;     /* 1: some ways are tried on the device, which is waited
                         for */
-  int32_t sums;      /* 1: those of a's rows [m], too, in the dtype of y */
+  int16_t sums;      /* 1: those of a's rows [m], too, in the dtype of y */
+  int16_t adds;      /* 1: to c */
 } mrt_lt_shape;
 
 typedef struct mrt_lt mrt_lt;
@@ -46,7 +48,8 @@ mrt_lt *mrt_lt_find(mrt_cuda *c, const mrt_lt_shape *shape);
 size_t mrt_lt_workspace(const mrt_lt *p);
 typedef struct mrt_lt_call {
   const void *a, *b;
-  void *y;
+  const void *c; /* NULL: nothing is added to */
+  void *y;       /* or c itself */
   const void *bias;
   void *aux, *sums, *workspace;
 } mrt_lt_call;

@@ -59,6 +59,7 @@ static bool begin_trial(mrt_cuda *c, const mrt_lt *p, tune_trial *t) {
   t->call.a = some(c, &next, a, s->a.dtype);
   t->call.b = some(c, &next, b, s->b.dtype);
   t->call.y = some(c, &next, y, s->y.dtype);
+  t->call.c = t->call.y; /* sums of some dozen products: none is infinite */
   t->call.aux = some(c, &next, aux, s->y.dtype);
   t->call.bias = some(c, &next, bias, bias_dtype);
   t->call.sums = some(c, &next, sums, s->y.dtype);

@@ -6,7 +6,8 @@
  * floats go to the library as they are where it takes them: both with the
  * summed dimension contiguous, all sizes multiples of 16.
  *
- * Of a batch the library does the longest dimension, a loop here the others.
+ * Of a batch the library does the longest dimension, a loop here the others; not
+ * where y is added to: a loop that the library breaks off could not begin again.
  *
  * SPDX-License-Identifier: MIT */
 #include "gemm/gemm.h"
@@ -210,7 +211,7 @@ static mrt_lt_shape shape_of(const mrt_cuda_gemm *g,
   s.bias = w->finish ? -1 : g->bias_dtype;
   s.gelu = w->finish ? MRT_NO_GELU : g->gelu;
   s.aux = s.gelu && g->aux_dtype >= 0;
-  s.sums = g->with_sums;
+  s.sums = g->with_sums, s.adds = g->adds;
   if (i < 0) return s;
   s.count = g->a_batch.dims[i];
   s.a.step = g->a_batch.step[i], s.b.step = g->b_batch.step[i];
@@ -222,7 +223,8 @@ static bool ask_library(mrt_cuda *c, const mrt_cuda_gemm *g,
                         mrt_cuda_gemm_plan *w) {
   w->along = longest(&g->a_batch);
   int64_t count = w->along < 0 ? 1 : g->a_batch.dims[w->along];
-  if (g->count / count > MOST_CALLS || count > INT32_MAX) return false;
+  int64_t most = g->adds ? 1 : MOST_CALLS;
+  if (g->count / count > most || count > INT32_MAX) return false;
   mrt_lt_shape s = shape_of(g, w);
   s.align = alignment(g, w);
   s.timed = 1, w->tight = mrt_lt_find(c, &s);
@@ -267,6 +269,8 @@ static bool try_way(mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b,
       !w->finish || mrt_is_real((mrt_dtype)g->y_dtype) ? g->y_dtype : MRT_f32;
   w->sums = g->with_sums;
   if (w->sums && (w->finish || w->a.is)) return false;
+  if (g->adds && w->finish)
+    return false; /* y, which may be c, is written once */
   double work = (double)g->m * (double)g->n * (double)g->k * (double)g->count;
   if ((w->a.is || w->b.is) && work <= worth_packing) return false;
   mrt_cuda_gemm p = packed(g, w, NULL);
@@ -347,13 +351,14 @@ bool mrt_cuda_gemm_run(mrt_cuda *c, const mrt_cuda_gemm *g,
   mrt_cuda_gemm p = packed(g, w, scratch);
   bool own = w->sum != g->y_dtype;
   void *sum = own ? (char *)scratch + w->sum_at : g->y;
-  mrt_lt_call call = { p.a.data,
-                       p.b.data,
-                       sum,
-                       p.bias,
-                       p.aux,
-                       p.sums,
-                       (char *)scratch + w->workspace_at };
+  mrt_lt_call call = { .a = p.a.data,
+                       .b = p.b.data,
+                       .c = p.c,
+                       .y = sum,
+                       .bias = p.bias,
+                       .aux = p.aux,
+                       .sums = p.sums,
+                       .workspace = (char *)scratch + w->workspace_at };
   mrt_lt *lt = w->tight ? fitting(w, &call) : NULL;
   if (!lt) {
     mrt_cuda_gemm_kernel(g, c->queue);

@@ -111,12 +111,13 @@ template <typename R> static mrt_any<R> any_of(const void *data, int dtype) {
 
 /* What is done with a sum; data is NULL where there is none. */
 template <typename R> struct ending {
-  mrt_any<R> bias, aux;
+  mrt_any<R> bias, aux, c;
+  int64_t c_row; /* its stride */
   int gelu;
 };
 template <typename R> static ending<R> ending_of(const mrt_cuda_gemm *g) {
   return { any_of<R>(g->bias, g->bias_dtype), any_of<R>(g->aux, g->aux_dtype),
-           g->gelu };
+           any_of<R>(g->adds ? g->c : NULL, g->y_dtype), g->y_row, g->gelu };
 }
 
 /* V sums of row r, from column j on, as y has them. */
@@ -125,6 +126,11 @@ MRT_DEVICE void end_sums(const ending<R> &to, int64_t r, int64_t j, int64_t n,
                          R *v) {
   int64_t first = r * n + j, end = r * n + n;
   R x[V] = {};
+  if (to.c.data) {
+    mrt_get_pack<V>(to.c, r * to.c_row + j, r * to.c_row + n, (R)0, x);
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v[k] += x[k];
+  }
   if (to.bias.data) {
     mrt_get_pack<V>(to.bias, j, n, (R)0, x);
     MRT_UNROLL

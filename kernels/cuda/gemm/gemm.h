@@ -2,9 +2,9 @@
  *
  * By cuBLASLt where it can, with operands first cast or turned where that is
  * wanted (gemm/gemm.c); else by a kernel of ours (gemm/gemm.cu).  Either way
- * inputs are rounded to `compute`, summed in f32 (f64), the bias is added to
- * the sum, GELU or its slope is taken where that is wanted, and the result is
- * rounded once.
+ * inputs are rounded to `compute`, summed in f32 (f64), the bias, or what y is
+ * added to, is added to the sum, GELU or its slope is taken where that is wanted,
+ * and the result is rounded once.
  *
  * The library is used here, where the CPU has a product of its own, because the
  * matrix units of each generation want another program.  What the project
@@ -53,6 +53,8 @@ typedef struct mrt_cuda_gemm {
   int gelu;
   void *aux; /* as y, contiguous; NULL where `aux_dtype` is -1: not wanted */
   int aux_dtype;
+  bool adds;      /* to `c`, which lies as y does and has its dtype; */
+  const void *c;  /* y may be it */
   bool with_sums; /* of a's rows, [m], f32 (f64); without a batch */
   void *sums;
 } mrt_cuda_gemm;

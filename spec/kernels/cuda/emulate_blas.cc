@@ -138,6 +138,11 @@ cublasStatus_t refused() {
   return (cublasStatus_t)(read > 0 && ++calls >= first ? status : 0);
 }
 
+bool same_layout(const layout &a, const layout &b) {
+  return a.type == b.type && a.rows == b.rows && a.cols == b.cols &&
+         a.ld == b.ld && a.step == b.step && a.count == b.count;
+}
+
 bool aligned(const void *p, uint64_t to) { return (uintptr_t)p % to == 0; }
 
 } // namespace
@@ -284,6 +289,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
   if (!handle || !A || !B || !C || !D || !algo)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (cublasStatus_t s = check(p)) return s;
+  if (C == D && !same_layout(p.c, p.d)) return CUBLAS_STATUS_INVALID_VALUE;
   if (cublasStatus_t s = refused()) return s;
   int which = (int)algo->data[1];
   uint64_t align = algo->data[2];
@@ -297,11 +303,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t m,
       (workspace_of(p, which) && !aligned(workspace, 16)))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   static const bool tells = getenv("MRT_EMULATE_PRODUCTS") != NULL;
-  if (tells)
-    fprintf(stderr, "cublasLtMatmul: algorithm %d, epilogue %u\n", which,
-            m->epilogue);
   double by = wide ? *(const double *)alpha : *(const float *)alpha;
   double plus = wide ? *(const double *)beta : *(const float *)beta;
+  if (tells)
+    fprintf(stderr, "cublasLtMatmul: algorithm %d, beta %g%s, epilogue %u\n",
+            which, plus, plus != 0 && C == D ? " in place" : "", m->epilogue);
   mrt_emulate_work(stream, "cublasLtMatmul", [=] {
     if (which == SPOILS) memset(workspace, 0xff, workspace_bytes);
     mrt_emulate_product(p, by, A, B, plus, C, D, which, workspace);

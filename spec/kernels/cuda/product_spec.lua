@@ -167,6 +167,24 @@ describe("a CUDA device", function()
     end
   end)
 
+  it("adds products to sums, of any layout", function()
+    for n = 1, 60 do
+      local m, k = sizes()
+      local width = sizes()
+      if n % 6 == 3 then m, k, width = 192, 176, 160 end
+      local dtype = n % 5 == 0 and "f64" or "f32"
+      local batch = n % 4 == 0 and 3 or 1
+      local da, va = layouts[draw(#layouts)](batch, m, k)
+      local db, vb = layouts[draw(#layouts)](batch, k, width)
+      local a, a_there = pair(da, dtype, va)
+      local b, b_there = pair(db, dtype, vb)
+      local c, c_there = pair({ batch, m, width }, dtype, function(t) return t end)
+      a, a_there = a:expand(batch, m, k), a_there:expand(batch, m, k)
+      check(core.op.matmul_add(a_there, b_there, c_there), core.op.matmul_add(a, b, c),
+        rows.tolerance[dtype] * 10, name(n, batch, m, k, width, dtype))
+    end
+  end)
+
   it("sums the rows of what it multiplies, of any dtype and layout", function()
     for n = 1, 90 do
       local m, k = sizes()
