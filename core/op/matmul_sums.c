@@ -7,7 +7,9 @@
  *          Only the product rounds its inputs to `compute`.
  *          Of dy^T and x these are the gradients of a linear's w and bias, and a
  *          library that multiplies has read dy^T: the pass fuse_epilogue makes it
- *          of a product and a sum where a device has such epilogues
+ *          of a product and a sum where a device has such epilogues.  Where a
+ *          precision policy has dy rounded for the product, its input is dy rounded,
+ *          and so are the terms of s
  *   cost   that of the product, and 1 flop for each of M * K
  *   grad   of matmul and sum
  *   fails  ESHAPE, EDTYPE as matmul; not two dimensions

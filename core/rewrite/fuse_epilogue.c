@@ -18,7 +18,12 @@
  *           GELU has one dtype, f32, f16 or bf16.  A linear's result that a
  *           gelu_grad reads is the second result.  Of dy f16 or bf16, whose
  *           sum and product are both f32: no number is another by that but for
- *           the order of a sum.
+ *           the order of a sum.  Where dy is f32, and a precision policy has it
+ *           rounded to f16 or bf16 for the product, the sum is that of dy rounded,
+ *           in f32: each term by up to half a unit of that dtype another, as where
+ *           dy is handed on in it.  That is for what the backward pass makes of
+ *           one line, no other sum of what a product rounds; nor for dy scaled for
+ *           an f8 product
  *   method  One walk to find, through casts that widen; one to replace.  Each
  *           new node stands where its product stood.
  *   never   looks at a budget or a policy of memory: it comes before them, so
@@ -37,19 +42,21 @@
 
 /* Of a value. */
 typedef struct fact {
-  mrt_node *gelu;   /* a GELU of it */
-  int gelus;        /* readers, through widenings: these, */
-  int slopes;       /* gelu_grads at it, */
-  int others;       /* and outputs of the plan */
-  int casts;        /* direct readers that round it */
-  mrt_dtype to;     /* what the last of these rounds it to */
-  bool mixed;       /* they round to several dtypes */
-  mrt_value *round; /* it rounded, made by a new node */
-  mrt_node *turned; /* a product of it, turned around */
+  mrt_node *gelu;           /* a GELU of it */
+  int gelus;                /* readers, through widenings: these, */
+  int slopes;               /* gelu_grads at it, */
+  int others;               /* and outputs of the plan */
+  int casts;                /* direct readers that round it */
+  mrt_dtype to;             /* what the last of these rounds it to */
+  bool mixed;               /* they round to several dtypes */
+  mrt_value *round;         /* it rounded, made by a new node */
+  mrt_node *turned;         /* a product of it, turned around; */
+  mrt_node *rounded_turned; /* of it, rounded, turned around */
 } fact;
 
 typedef struct finding {
   mrt_graph *g;
+  bool rounds;     /* a policy has inputs of products rounded */
   fact *facts;     /* by value id, as the graph was */
   mrt_node **with; /* by position of a product: what it shall do, too */
 } finding;
@@ -87,6 +94,19 @@ static mrt_value *left_turned(const mrt_node *n) {
   return is ? left->in[0] : NULL;
 }
 
+static bool is_rounding(const mrt_node *n) {
+  return n && n->op->number == MRT_OP_cast && n->in[0]->type.dtype == MRT_f32 &&
+         mrt_gelu_rounds_bias(n->out[0]->type.dtype);
+}
+
+static void note_turned(finding *f, mrt_node *n) {
+  if (!left_turned(n)) return;
+  mrt_value *v = elements(left_turned(n));
+  f->facts[v->id].turned = n;
+  if (is_rounding(v->node))
+    f->facts[elements(v->node->in[0])->id].rounded_turned = n;
+}
+
 static void note_reader(finding *f, mrt_node *n, int k) {
   fact *at = &f->facts[source(n->in[k])->id];
   if (by_tanh(n, MRT_OP_gelu))
@@ -105,7 +125,7 @@ static void look(finding *f) {
     n->mark = i;
     if (is_widening(n)) continue;
     for (int k = 0; k < n->nin; k++) note_reader(f, n, k);
-    if (left_turned(n)) f->facts[elements(left_turned(n))->id].turned = n;
+    note_turned(f, n);
     if (n->op->number != MRT_OP_cast) continue;
     fact *at = &f->facts[n->in[0]->id];
     at->mixed |= at->casts > 0 && at->to != n->out[0]->type.dtype;
@@ -159,11 +179,26 @@ static void find_product(finding *f, mrt_node *slope) {
     f->with[product->mark] = slope;
 }
 
+/* Were both made by the backward pass, of one line? */
+static bool is_one_gradient(const mrt_node *a, const mrt_node *b) {
+  const mrt_origin *x = &a->origin, *y = &b->origin;
+  return x->backward && y->backward && x->file == y->file && x->line == y->line;
+}
+
+/* The product of x^T that may sum x, whose elements are `v`, for `sum`. */
+static mrt_node *turned_of(const finding *f, const mrt_node *sum,
+                           const mrt_value *v) {
+  const fact *at = &f->facts[v->id];
+  mrt_node *rounded = f->rounds ? at->rounded_turned : NULL;
+  if (at->turned) return at->turned;
+  return rounded && is_one_gradient(rounded, sum) ? rounded : NULL;
+}
+
 /* `dy` is as large as what the product turns: so its rows are the same. */
 static void find_sums(finding *f, mrt_node *sum) {
   const mrt_reduce_options *o = sum->options;
   mrt_value *dy = sum->in[0];
-  mrt_node *product = f->facts[elements(dy)->id].turned;
+  mrt_node *product = turned_of(f, sum, elements(dy));
   bool rows = dy->type.rank == 2 && o->dim.count == 1 && o->dim.at[0] == 0;
   if (!rows || o->keepdim || !product || product->mark > sum->mark ||
       f->with[product->mark])
@@ -294,7 +329,7 @@ static mrt_status replace(finding *f) {
 /* What has become something else is read by nobody now. */
 mrt_status mrt_pass_fuse_epilogue(mrt_rewrite *r) {
   mrt_graph *g = r->graph;
-  finding f = { .g = g };
+  finding f = { .g = g, .rounds = r->memo->narrows };
   bool any = false;
   if (!r->device->epilogues || !r->traced) return MRT_OK;
   f.facts = MRT_NEW(&g->temporary, fact, g->value_count);

@@ -219,6 +219,7 @@ static mrt_status narrow(mrt_narrowing *w, mrt_node *n,
                .output = asked->output };
   if (!r.in || !r.options) return mrt_nomem(w->e);
   if (r.output == MRT_DTYPE_COUNT) r.output = r.compute;
+  w->rewrite->memo->narrows |= mrt_is_narrow(r.compute);
   memcpy(r.options, n->options, n->op->options_size);
   const mrt_option *o =
       mrt_is_narrow(r.compute) ? mrt_narrow_option(n->op) : NULL;

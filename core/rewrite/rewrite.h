@@ -28,6 +28,7 @@
 typedef struct mrt_precision_memo {
   mrt_computation *computations; /* what the policy answered; NULL: not yet */
   mrt_dtype keep;                /* and for what is kept */
+  bool narrows;                  /* some inputs are rounded, without a scale */
   bool delayed;                  /* scales are `scale`, whose program finds */
   mrt_tensor *scale, *amax;      /* `amax`; NULL: not made yet */
 } mrt_precision_memo;

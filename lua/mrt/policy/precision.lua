@@ -4,7 +4,9 @@
 ---
 --- Products (matmul, convolution, attention) read narrow inputs and add up in f32
 --- (matmul, linear and conv2d in a narrow type where `accumulate` says so);
---- norms, softmax, losses and sums compute in f32 whatever comes in; variables,
+--- norms, softmax, losses and sums compute in f32 whatever comes in (on a device whose
+--- products have epilogues the gradient of a linear's bias adds up, in f32, what its
+--- weight's gradient reads: dy rounded); variables,
 --- optimizer state, arguments and results stay f32.  What the backward pass reads
 --- of the forward pass is kept narrow, and so is what layers hand on (`residual`).
 ---
