@@ -146,6 +146,11 @@ static cublasStatus_t describe_end(const mrt_lt *p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/* FAST_ACCUM stays off: with it sums of 8-bit products are not moved to f32 now and
+ * then, but stay all along k in what matrix units keep, some 13 bits on Hopper, so
+ * that the error grows with k.  No option of a product says that its sums may be
+ * narrower than f32 but `accumulate`, which rounds them after each term, and is the
+ * CPU's alone. */
 static cublasStatus_t describe(mrt_lt *p) {
   const mrt_lt_shape *s = &p->shape;
   bool f64 = s->y.dtype == MRT_f64;

@@ -119,12 +119,19 @@ static bool can_f8(const mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b) {
 static bool can_write(int factor, int y) {
   return y == factor ? !is_f8(y) : y == MRT_f32 || (is_f8(factor) && !is_f8(y));
 }
-/* Whether it can add the bias and take the GELU before it rounds. */
+/* The dtype that it wants a bias in. */
+static int bias_beside(int factor, int y) {
+  return is_f8(factor) && y == MRT_f32 ? MRT_bf16 : y;
+}
+/* Whether it can add the bias and take the GELU before it rounds.  What GELU is
+ * taken of it stores beside factors of 8 bits for results of 8 bits alone, and it
+ * takes no slope there. */
 static bool can_end(int factor, const mrt_cuda_gemm *g) {
-  bool bias = g->bias_dtype < 0 || g->bias_dtype == g->y_dtype;
-  bool aux = g->aux_dtype < 0 || (g->aux_dtype == g->y_dtype && g->n % 8 == 0);
-  return factor != MRT_f64 && !is_f8(factor) && bias &&
-         (!g->gelu || (g->count == 1 && aux));
+  bool bias =
+      g->bias_dtype < 0 || g->bias_dtype == bias_beside(factor, g->y_dtype);
+  bool aux = g->aux_dtype < 0 ||
+             (!is_f8(factor) && g->n % 8 == 0 && g->aux_dtype == g->y_dtype);
+  return factor != MRT_f64 && bias && (!g->gelu || (g->count == 1 && aux));
 }
 
 /* ---- layouts ------------------------------------------------------------- */
@@ -291,9 +298,10 @@ static void decide_plain(mrt_cuda *c, const mrt_cuda_gemm *g,
   int b = values_of(g->b.dtype, g->compute), both = common(a, b);
   *w = (mrt_cuda_gemm_plan){ .along = -1 };
   if (g->count == 0 || g->m == 0 || g->n == 0 || g->k == 0) return;
-  if (can_f8(c, g, a, b) && try_way(c, g, a, b, false, w)) return;
+  bool more = g->bias_dtype >= 0 || g->gelu, eight = can_f8(c, g, a, b);
+  if (eight && try_way(c, g, a, b, true, w)) return;
+  if (eight && more && try_way(c, g, a, b, false, w)) return;
   if (try_way(c, g, both, both, true, w)) return;
-  bool more = g->bias_dtype >= 0 || g->gelu;
   if (more && try_way(c, g, both, both, false, w)) return;
   *w = (mrt_cuda_gemm_plan){ .along = -1 };
 }

@@ -1,10 +1,9 @@
 /* gemm.cu -- what products need beside the library
  *
- * Copies of operands in another dtype or layout, the last step of a product
- * whose sum the library could not finish, and a whole product of ours, tile by
- * tile through shared memory, for what the library does not take: any strides,
- * dtypes and addresses.  Its sums run along k in order, so that they depend on
- * k alone.
+ * The last step of a product whose sum the library could not finish, and a whole
+ * product of ours, tile by tile through shared memory, for what the library does
+ * not take: any strides, dtypes and addresses.  Its sums run along k in order, so
+ * that they depend on k alone.
  *
  * SPDX-License-Identifier: MIT */
 #include "gemm/gemm.cuh"
@@ -12,96 +11,6 @@
 #include "jit/pointwise.cuh"
 
 namespace {
-
-/* ---- copies -------------------------------------------------------------- */
-
-/* Lines are contiguous in the copy, `step` apart in x. */
-struct cuda_lines {
-  mrt_cuda_batch batch;
-  int64_t count, n, line, step; /* of a matrix: lines, their elements */
-};
-
-MRT_DEVICE int64_t matrix_at(const mrt_cuda_batch &b, int64_t index) {
-  int64_t at = 0;
-  for (int i = b.rank - 1; i >= 0; i--) {
-    at += index % b.dims[i] * b.step[i];
-    index /= b.dims[i];
-  }
-  return at;
-}
-
-/* V numbers of a line for each thread: at once, where x has them together. */
-template <typename R, int V>
-__global__ void __launch_bounds__(256)
-    copy_lines(mrt_any<R> x, mrt_any<R> y, cuda_lines l, int via,
-               int64_t matrices) {
-  int64_t packs = mrt_quotient(l.n + V - 1, V);
-  for (int64_t i = mrt_first(); i < matrices * l.count * packs;
-       i += mrt_stride()) {
-    int64_t line = mrt_quotient(i, packs), first = (i - line * packs) * V;
-    int64_t matrix = matrices > 1 ? mrt_quotient(line, l.count) : 0;
-    int64_t from =
-        matrix_at(l.batch, matrix) + (line - matrix * l.count) * l.line;
-    R v[V];
-    if (l.step == 1)
-      mrt_get_pack<V>(x, from + first, from + l.n, (R)0, v);
-    else
-      MRT_UNROLL
-    for (int k = 0; k < V; k++)
-      v[k] = first + k < l.n ? mrt_get<R>(x, from + (first + k) * l.step) : 0;
-    MRT_UNROLL
-    for (int k = 0; k < V; k++) v[k] = mrt_rounded(v[k], via);
-    mrt_put_pack<V>(y, line * l.n + first, (line + 1) * l.n, v);
-  }
-}
-
-/* Where x has neighbours across lines: tiles that are read that way. */
-enum { TURN = 32, TURN_ROWS = 8 };
-template <typename R>
-__global__ void __launch_bounds__(TURN *TURN_ROWS)
-    turn_lines(mrt_any<R> x, mrt_any<R> y, cuda_lines l, int via,
-               int64_t matrices) {
-  __shared__ R tile[TURN][TURN + 1];
-  int64_t across = (l.count + TURN - 1) / TURN, along = (l.n + TURN - 1) / TURN;
-  for (int64_t t = blockIdx.x; t < matrices * across * along; t += gridDim.x) {
-    int64_t matrix = t / (across * along), from = matrix_at(l.batch, matrix);
-    int64_t line = t / along % across * TURN, first = t % along * TURN;
-    for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
-      int64_t r = line + threadIdx.x, i = first + j;
-      if (r < l.count && i < l.n)
-        tile[j][threadIdx.x] =
-            mrt_rounded(mrt_get<R>(x, from + r * l.line + i * l.step), via);
-    }
-    __syncthreads();
-    for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
-      int64_t r = line + j, i = first + threadIdx.x;
-      if (r < l.count && i < l.n)
-        mrt_put(y, (matrix * l.count + r) * l.n + i, tile[threadIdx.x][j]);
-    }
-    __syncthreads();
-  }
-}
-
-template <typename R>
-static void repack(mrt_any<R> x, mrt_any<R> y, cuda_lines l, int via,
-                   cudaStream_t queue) {
-  constexpr int V = mrt_at_once<mrt_mixed<R>>;
-  int64_t matrices = 1;
-  for (int i = 0; i < l.batch.rank; i++) matrices *= l.batch.dims[i];
-  if (l.batch.rank == 0 && l.step == 1 && l.line == l.n)
-    l.n *= l.count, l.count = 1;
-  if (l.step <= l.line || l.count == 1) {
-    int64_t work = matrices * l.count * ((l.n + V - 1) / V);
-    MRT_LAUNCH(mrt_blocks(work, 256), 256, 0, queue, copy_lines<R, V>)
-    (x, y, l, via, matrices);
-    return;
-  }
-  int64_t tiles =
-      matrices * ((l.count + TURN - 1) / TURN) * ((l.n + TURN - 1) / TURN);
-  MRT_LAUNCH(mrt_blocks(tiles, 1), dim3(TURN, TURN_ROWS), 0, queue,
-             turn_lines<R>)
-  (x, y, l, via, matrices);
-}
 
 /* ---- the last step ------------------------------------------------------- */
 
@@ -177,8 +86,8 @@ MRT_DEVICE cuda_tile tile_of(const mrt_cuda_gemm &g, int64_t t) {
   cuda_tile at;
   at.matrix = t / (across * down);
   at.row = t / across % down * TILE, at.col = t % across * TILE;
-  at.a = matrix_at(g.a_batch, at.matrix);
-  at.b = matrix_at(g.b_batch, at.matrix);
+  at.a = mrt_matrix_at(g.a_batch, at.matrix);
+  at.b = mrt_matrix_at(g.b_batch, at.matrix);
   return at;
 }
 
@@ -255,21 +164,6 @@ template <typename R> __global__ void noise(mrt_any<R> x, int64_t n) {
 }
 
 } // namespace
-
-extern "C" void mrt_cuda_repack(const mrt_cuda_matrix *x,
-                                const mrt_cuda_batch *batch, int64_t rows,
-                                int64_t cols, const mrt_cuda_pack *pack,
-                                void *to, cudaStream_t queue) {
-  bool turned = pack->turned;
-  cuda_lines l = { *batch, turned ? cols : rows, turned ? rows : cols,
-                   turned ? x->col : x->row, turned ? x->row : x->col };
-  if (x->dtype == MRT_f64)
-    repack<double>({ x->data, x->dtype }, { to, pack->dtype }, l, pack->via,
-                   queue);
-  else
-    repack<float>({ x->data, x->dtype }, { to, pack->dtype }, l, pack->via,
-                  queue);
-}
 
 template <typename R>
 static void finish_in(const mrt_cuda_gemm *g, const void *sum, int sum_dtype,

@@ -5,6 +5,7 @@
 #define MRT_CUDA_GEMM_CUH
 
 #include "cuda.cuh"
+#include "gemm/gemm.h"
 
 /* x as the nearest number of a dtype; itself for MRT_DTYPE_COUNT. */
 MRT_DEVICE float mrt_rounded(float x, int dtype) {
@@ -12,6 +13,16 @@ MRT_DEVICE float mrt_rounded(float x, int dtype) {
   return x;
 }
 MRT_DEVICE double mrt_rounded(double x, int) { return x; }
+
+/* Where matrix `index` of a batch begins. */
+MRT_DEVICE int64_t mrt_matrix_at(const mrt_cuda_batch &b, int64_t index) {
+  int64_t at = 0;
+  for (int i = b.rank - 1; i >= 0; i--) {
+    at += index % b.dims[i] * b.step[i];
+    index /= b.dims[i];
+  }
+  return at;
+}
 
 /* a / b of numbers that are not negative; most are small. */
 MRT_DEVICE int64_t mrt_quotient(int64_t a, int64_t b) {

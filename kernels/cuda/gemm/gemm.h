@@ -96,7 +96,7 @@ void mrt_cuda_gemm_add_dim(mrt_cuda_gemm *g, int64_t n, int64_t a, int64_t b);
  * where its last row ended. */
 void mrt_cuda_gemm_merge_rows(mrt_cuda_gemm *g);
 
-/* ---- gemm/gemm.cu: kernels ----------------------------------------------- */
+/* ---- gemm/repack.cu, gemm/gemm.cu: kernels ------------------------------- */
 
 /* x [rows, cols] of a batch, contiguous at `to`, as `pack` says.  Dimensions
  * along which x does not move are left out of `batch`. */

@@ -59,7 +59,8 @@ bool bias_fits(const desc *m, cudaDataType a, cudaDataType d) {
 }
 
 /* Of those that there are: the ones that mrt has use for.  What GELU reads or
- * leaves has the dtype of D and columns of a multiple of 8; no batches here. */
+ * leaves has the dtype of D and columns of a multiple of 8; no batches here.  Beside
+ * 8 bits the manual has aux for D of 8 bits alone, and no gradients. */
 bool epilogue_fits(const desc *m, const layout *a, const layout *d) {
   static const uint32_t known[] = {
     CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
@@ -69,9 +70,9 @@ bool epilogue_fits(const desc *m, const layout *a, const layout *d) {
   };
   bool is = false;
   for (uint32_t k : known) is |= m->epilogue == k;
-  if (has(m, GELU | DGELU) &&
-      (d->type == CUDA_R_64F || is_f8(a->type) || d->count != 1))
+  if (has(m, GELU | DGELU) && (d->type == CUDA_R_64F || d->count != 1))
     return false;
+  if (is_f8(a->type) && has(m, DGELU | AUX)) return false;
   if (has(m, BGRADB) && (!is_half(a->type) || d->count != 1)) return false;
   if (has(m, AUX) &&
       (m->aux_ld % 8 != 0 || m->aux_ld < (int64_t)d->rows || !m->aux))

@@ -301,11 +301,44 @@ local function asks_the_library()
   assert.falsy(out:find("plainly", 1, true), out)
 end
 
+-- Of 8-bit factors: the bias in the dtype of the result, or bf16 beside f32; GELU, but not
+-- with what it is taken of.  The rest is left to a kernel that comes after.
+local function asks_for_eight_bits()
+  local path = files.temporary [[
+    local mrt = require "mrt"
+    local op = require "mrt.core".op
+    mrt.device "cuda:0"
+    local function f8(...) return mrt.eval(mrt.randn(...):to "f8_e4m3") end
+    local x, w = f8(128, 256), f8(192, 256)
+    local function bias(dtype) return mrt.eval(mrt.randn(192):to(dtype)) end
+    local function say(what, ...)
+      io.stderr:write(what, "\n")
+      mrt.eval { ... }
+    end
+    say("bf16", op.linear(x, w, bias "bf16", {}))
+    say("f16", op.linear(x, w, bias "f16", {}))
+    say("gelu", (op.linear_gelu(x, w, bias "bf16", { keep = false })))
+    say("f32", op.linear(x, w, bias "f32", {}))
+    say("keep", op.linear_gelu(x, w, bias "bf16", { keep = true }))
+    say "end"
+  ]]
+  local _, out = program.shell(
+    ("MRT_CUDA_LT=first MRT_EMULATE_PRODUCTS=1 MRT_EMULATE_COUNT=1 '%s' '%s' 2>&1")
+      :format(program.path, path))
+  local asked = {}
+  for what, rest in out:gmatch "(%w+)\n([^\n]*epilogue [^\n]*)\n" do
+    asked[what] = rest:match "epilogue (%d+)"
+  end
+  assert.are.same({ bf16 = "4", f16 = "4", gelu = "36", f32 = "1", keep = "1" }, asked, out)
+  assert.falsy(out:find("plainly", 1, true), out)
+end
+
 describe("a CUDA device", function()
   if os.getenv "MRT_CUDA" then
     specs "cuda:0"
     if os.getenv "MRT_CUDA":find "emulated" then
       it("asks cuBLASLt for them", asks_the_library)
+      it("asks for those that it has of 8 bits", asks_for_eight_bits)
     end
   else
     pending "MRT_CUDA names no plug-in"

@@ -8,7 +8,8 @@ local core = require "mrt.core"
 local rows = require "op.rows"
 
 local device = "cuda:0"
-local floats = { "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2" }
+local eight = { "f8_e4m3", "f8_e5m2" }
+local floats = { "f32", "bf16", "f16", table.unpack(eight) }
 
 -- Lehmer's generator.
 local state = 4711
@@ -20,8 +21,7 @@ local function one_of(list) return list[draw(#list)] end
 
 -- Hopper's matrix units keep some 13 bits of each sum of products of 8-bit floats.
 local function tolerance_of(a, b)
-  local eight = a:find "^f8" and b:find "^f8"
-  return eight and 2 ^ -9 or rows.tolerance.f32 * 10
+  return a:find "^f8" and b:find "^f8" and 2 ^ -9 or rows.tolerance.f32 * 10
 end
 
 local function product(list)
@@ -139,6 +139,47 @@ describe("a CUDA device", function()
       local loose = math.max(rows.tolerance[wanted.dtype], tolerance_of(types[1], types[2]))
       check(linear(x_there, w_there, bias_there), wanted, loose,
         name(n, m, k, width, types[1], types[2], bias and types[3] or "-", compute or "-"))
+    end
+  end)
+
+  -- So large that factors are turned for the library, which wants them one way: words
+  -- of four, and what is none of such.
+  it("multiplies matrices of 8-bit floats, however they lie", function()
+    for n = 1, 36 do
+      local m, k = one_of { 64, 144, 272 }, one_of { 128, 160 }
+      local width, batch = one_of { 80, 192 }, n % 5 == 0 and 2 or 1
+      local a_type, b_type, compute = one_of(eight), "f8_e4m3", nil
+      if a_type == b_type then b_type = one_of(eight) end
+      if n % 3 == 0 then a_type, b_type, compute = "bf16", one_of { "bf16", "f32" }, "f8_e4m3" end
+      local da, va = layouts[n % #layouts + 1](batch, m, k)
+      local db, vb = layouts[draw(#layouts)](batch, k, width)
+      local a, a_there = pair(da, a_type, va)
+      local b, b_there = pair(db, b_type, vb)
+      local wanted = core.op.matmul(a, b, { compute = compute })
+      check(core.op.matmul(a_there, b_there, { compute = compute }), wanted,
+        math.max(rows.tolerance[wanted.dtype], tolerance_of("f8", "f8")),
+        name(n, batch, m, k, width, a_type, b_type, compute or "-"))
+    end
+  end)
+
+  it("adds biases to them, and takes GELU", function()
+    for n = 1, 36 do
+      local m, k, width = 64, 160, one_of { 128, 192 }
+      local bias_type = one_of { "bf16", "f16", "f32", "f8_e4m3" }
+      local o = {}
+      local same = function(t) return t end
+      local x, x_there = pair({ m, k }, "f8_e4m3", same)
+      local w, w_there = pair({ width, k }, one_of(eight), same)
+      local bias, bias_there = pair({ width }, bias_type, same)
+      local what = name(n, width, bias_type, w.dtype)
+      local wanted = core.op.linear(x, w, bias, o)
+      local loose = math.max(rows.tolerance[wanted.dtype], tolerance_of("f8", "f8"))
+      check(core.op.linear(x_there, w_there, bias_there, o), wanted, loose, what)
+      o.keep = n % 3 == 0
+      local h, y = core.op.linear_gelu(x, w, bias, o)
+      local h_there, y_there = core.op.linear_gelu(x_there, w_there, bias_there, o)
+      check(h_there, h, loose, what .. " gelu")
+      if y then check(y_there, y, loose, what .. " gelu, what it is of") end
     end
   end)
 
