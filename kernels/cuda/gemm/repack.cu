@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(TURN_PACKS *TURN_ROWS)
     int64_t line = t / along % across * TURN, first = t % along * TURN;
     R v[PACK];
     MRT_UNROLL
-    for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
+    for (int s = 0; s < TURN / TURN_ROWS; s++) {
+      int j = (int)threadIdx.y + s * TURN_ROWS;
       int64_t r = line + pack, at = from + (first + j) * l.step;
       if (r >= l.count || first + j >= l.n) continue;
       if (l.line == 1)
@@ -72,7 +73,8 @@ __global__ void __launch_bounds__(TURN_PACKS *TURN_ROWS)
     }
     __syncthreads();
     MRT_UNROLL
-    for (int j = threadIdx.y; j < TURN; j += TURN_ROWS) {
+    for (int s = 0; s < TURN / TURN_ROWS; s++) {
+      int j = (int)threadIdx.y + s * TURN_ROWS;
       int64_t to = (matrix * l.count + line + j) * l.n, i = first + pack;
       if (line + j >= l.count || i >= l.n) continue;
       MRT_UNROLL
@@ -87,6 +89,7 @@ __global__ void __launch_bounds__(TURN_PACKS *TURN_ROWS)
  * squares of 4 x 4 of them; of a tile's line the words are kept turned around by
  * line / 4, so that neither writing nor reading it meets a bank twice. */
 enum { BYTES = 128, WORDS = BYTES / 4, BYTES_ROWS = 8 };
+enum { SQUARES = WORDS / BYTES_ROWS };
 
 /* w[q] byte k to w[k] byte q */
 MRT_DEVICE void turn_square(uint32_t *w) {
@@ -99,33 +102,38 @@ MRT_DEVICE void turn_square(uint32_t *w) {
   w[1] = (b & 0xffff) | d << 16, w[3] = b >> 16 | (d & 0xffff0000);
 }
 
+/* A thread's squares of the tile: all are read before any is kept. */
 __global__ void __launch_bounds__(WORDS *BYTES_ROWS)
     turn_bytes(const unsigned char *x, unsigned char *y, cuda_lines l,
                int64_t matrices) {
   __shared__ uint32_t tile[BYTES][WORDS];
   int64_t across = (l.count + BYTES - 1) / BYTES;
   int64_t along = (l.n + BYTES - 1) / BYTES;
-  int column = (int)threadIdx.x;
+  int column = (int)threadIdx.x, row = (int)threadIdx.y;
   for (int64_t t = blockIdx.x; t < matrices * across * along; t += gridDim.x) {
     int64_t matrix = t / (across * along),
             from = mrt_matrix_at(l.batch, matrix);
     int64_t line = t / along % across * BYTES, first = t % along * BYTES;
+    uint32_t w[SQUARES][4] = {};
     MRT_UNROLL
-    for (int j = threadIdx.y; j < WORDS; j += BYTES_ROWS) {
-      int64_t r = line + column * 4, i = first + j * 4;
-      uint32_t w[4];
+    for (int s = 0; s < SQUARES; s++) {
+      int64_t r = line + column * 4, i = first + (row + s * BYTES_ROWS) * 4;
       if (r >= l.count || i >= l.n) continue;
       MRT_UNROLL
       for (int q = 0; q < 4; q++)
-        w[q] = *(const uint32_t *)(x + from + (i + q) * l.step + r);
-      turn_square(w);
+        w[s][q] = *(const uint32_t *)(x + from + (i + q) * l.step + r);
+    }
+    MRT_UNROLL
+    for (int s = 0; s < SQUARES; s++) {
+      turn_square(w[s]);
       MRT_UNROLL
       for (int k = 0; k < 4; k++)
-        tile[column * 4 + k][(j + column) % WORDS] = w[k];
+        tile[column * 4 + k][(row + s * BYTES_ROWS + column) % WORDS] = w[s][k];
     }
     __syncthreads();
     MRT_UNROLL
-    for (int j = threadIdx.y; j < BYTES; j += BYTES_ROWS) {
+    for (int s = 0; s < BYTES / BYTES_ROWS; s++) {
+      int j = row + s * BYTES_ROWS;
       int64_t r = line + j, i = first + column * 4;
       if (r < l.count && i < l.n)
         *(uint32_t *)(y + (matrix * l.count + r) * l.n + i) =
