@@ -2,7 +2,8 @@
  *
  *   matmul_add  y = c + a @ b   a [..., M, K], b [..., K, N], c [..., M, N]
  *
- *   in      f32 | f64, one dtype; c as the product is shaped
+ *   in      f32 | f64, one dtype; c as the product is shaped.  In a plan a and b
+ *           may be narrow beside c in f32
  *   rule    Blocks of K are added to c one after the other (f64 likewise); up to
  *           MRT_ADDED_AT_ONCE terms are one block.  A device's library may sum
  *           all of K first.  y may lie on c: sums of products then take no memory
@@ -52,5 +53,6 @@ const mrt_op mrt_op_matmul_add = {
   .strided = 3,
   .inplace = 4,
   .width = MRT_WIDE,
+  .narrow_inputs = 3,
   .traits = MRT_LIBRARY,
 };

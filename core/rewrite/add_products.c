@@ -8,9 +8,9 @@
  *           those of a table that is a matrix, too
  *   where   The device has the kernel.  Products in f32, of no more than
  *           MRT_ADDED_AT_ONCE terms; tables that are no smaller than dy.
- *           Products of any number of terms where the device's have epilogues, in
- *           plans of traced functions: its kernels sum the whole product before
- *           they add it
+ *           Products of any number of terms, and those in f32 of f16 or bf16, where
+ *           the device's have epilogues, in plans of traced functions: its kernels
+ *           sum the whole product before they add it
  *   method  One walk.  Of two products the one that comes later is added.
  *   never   changes a bit; but for a device with epilogues.  Its library may sum a
  *           product that it adds in another order than one that it does not, and
@@ -39,11 +39,13 @@ static bool may_be_added(const mrt_rewrite *r, const mrt_value *v) {
   const mrt_matmul_options *o = n->options;
   const mrt_type *a = &n->in[0]->type, *b = &n->in[1]->type;
   int64_t k = a->dims[a->rank - 1], columns = b->dims[b->rank - 1];
-  bool plain = (o->compute == MRT_DTYPE_COUNT || o->compute == MRT_f32) &&
+  bool narrow = r->device->epilogues && mrt_gelu_rounds_bias(a->dtype);
+  bool plain = (o->compute == MRT_DTYPE_COUNT || o->compute == a->dtype) &&
                (o->accumulate == MRT_DTYPE_COUNT || o->accumulate == MRT_f32);
-  return plain && b->rank == 2 && is_real(n->in[0]) && is_real(n->in[1]) &&
-         k > 0 && (k <= MRT_ADDED_AT_ONCE || r->device->epilogues) &&
-         columns >= SMALL && mrt_type_count(&v->type) / columns >= SMALL;
+  return plain && b->rank == 2 && a->dtype == b->dtype &&
+         (narrow || is_real(n->in[0])) && k > 0 &&
+         (k <= MRT_ADDED_AT_ONCE || r->device->epilogues) && columns >= SMALL &&
+         mrt_type_count(&v->type) / columns >= SMALL;
 }
 
 /* Which input of the addition is the product to be added; -1: neither. */

@@ -339,15 +339,48 @@ static size_t linear_scratch(const mrt_call *c) {
 }
 
 /* y = c + a @ b, where y is c, or is made so. */
+static const mrt_matmul_options plain = { .compute = MRT_DTYPE_COUNT,
+                                          .accumulate = MRT_DTYPE_COUNT };
 static batch matmul_add_batch(const mrt_call *c) {
-  static const mrt_matmul_options plain = { .compute = MRT_DTYPE_COUNT,
-                                            .accumulate = MRT_DTYPE_COUNT };
   mrt_call product = *c;
   product.options = &plain;
   batch t = matmul_batch(&product);
   return t.g.add = true, t;
 }
+
+/* Of narrow factors the product is made first, in front of the scratch: kernels add
+ * to what c holds for reals alone. */
+static size_t apart_bytes(const mrt_call *c) {
+  bool apart =
+      mrt_is_narrow(c->in[0].type.dtype) || mrt_is_narrow(c->in[1].type.dtype);
+  size_t bytes = (size_t)mrt_type_count(&c->out[0].type) * sizeof(real);
+  return apart ? (bytes + 63) / 64 * 64 : 0;
+}
+static mrt_call apart_product(const mrt_call *c, mrt_operand *sum) {
+  mrt_call product = *c;
+  *sum = c->out[0], sum->data = c->scratch;
+  product.options = &plain, product.nin = 2, product.out = sum;
+  if (c->scratch) product.scratch = (char *)c->scratch + apart_bytes(c);
+  return product;
+}
+static void add_part(const mrt_call *c, const void *unused, int part,
+                     int parts) {
+  const real *x = c->in[2].data, *sum = c->scratch;
+  real *y = c->out[0].data;
+  int64_t i, end;
+  mrt_share(mrt_type_count(&c->out[0].type), part, parts, &i, &end);
+  for (; i < end; i++) y[i] = x[i] + sum[i];
+}
+
 static void matmul_add(const mrt_call *c) {
+  if (apart_bytes(c)) {
+    mrt_operand sum;
+    mrt_call product = apart_product(c, &sum);
+    matmul(&product);
+    double n = (double)mrt_type_count(&c->out[0].type);
+    mrt_parallel(c, mrt_team(c, n), add_part, NULL);
+    return;
+  }
   batch t = matmul_add_batch(c);
   size_t bytes = (size_t)mrt_type_count(&c->out[0].type) * sizeof(real);
   if (c->out[0].data != c->in[2].data && bytes)
@@ -355,6 +388,9 @@ static void matmul_add(const mrt_call *c) {
   run(c, &t);
 }
 static size_t matmul_add_scratch(const mrt_call *c) {
+  mrt_operand sum;
+  mrt_call product = apart_product(c, &sum);
+  if (apart_bytes(c)) return apart_bytes(c) + matmul_scratch(&product);
   return batch_scratch(c, matmul_add_batch(c));
 }
 

@@ -1,5 +1,6 @@
 -- add_products_spec.lua -- products are added to sums where these lie, and no bit changes
 local mrt = require "mrt"
+local core = require "mrt.core"
 
 local function count(plan, op)
   local n = 0
@@ -34,6 +35,28 @@ describe("sums of products", function()
     assert.equal(3, count(all:plan(), "matmul_add"))
     assert.same(mrt.compile(function() return sum(5) end, { add_products = false })():totable(),
       all():totable())
+  end)
+
+  it("take factors of bf16, and any number of terms, where products have epilogues", function()
+    local device = mrt.device.current()
+    device.epilogues = true
+    finally(function() core.set_device() end)
+    local w, v = mrt.parameter(mrt.randn(96, 96) * 0.1), mrt.eval(mrt.randn(500, 96))
+    local x = mrt.eval(mrt.randn(500, 96))
+    local function gradient(add_products)
+      local step = mrt.compile(function(given)
+        local y = given
+        for _ = 1, 4 do y = y:linear(w):tanh() end
+        return mrt.grad((y * v):sum(), { w })[1]
+      end, { precision = mrt.policy.precision.bf16(), add_products = add_products })
+      return count(step:plan(x), "matmul_add"), step(x):bytes()
+    end
+    assert.equal(0, (gradient())) -- not otherwise
+    core.set_device(device)
+    local added, inside = gradient()
+    local none, apart = gradient(false)
+    assert.same({ 2, 0 }, { added, none }) -- one product rounds the f32 argument itself
+    assert.is_true(inside == apart)
   end)
 
   it("leave what others read", function()

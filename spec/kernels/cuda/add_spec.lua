@@ -73,6 +73,26 @@ describe("a CUDA device", function()
     end
   end)
 
+  it("adds gradients of a weight that is used again, of narrow factors too", function()
+    for dtype, precision in pairs { f32 = mrt.policy.precision.f32(),
+      bf16 = mrt.policy.precision.bf16() } do
+      mrt.seed(5)
+      local w, v = mrt.parameter(mrt.randn(96, 96) * 0.1), mrt.eval(mrt.randn(500, 96))
+      local function gradient(x)
+        local y = x
+        for _ = 1, 4 do y = y:linear(w):tanh() end
+        return mrt.grad((y * v):sum(), { w })[1]
+      end
+      local x = mrt.eval(mrt.randn(500, 96))
+      local inside = mrt.compile(gradient, { precision = precision })
+      local apart = mrt.compile(gradient, { precision = precision, add_products = false })
+      close(inside(x), apart(x), 1e-5)
+      -- not the product that rounds the step's f32 argument itself
+      assert.equal(dtype == "f32" and 3 or 2, count(inside:plan(x), "matmul_add"), dtype)
+      assert.equal(0, count(apart:plan(x), "matmul_add"), dtype)
+    end
+  end)
+
   it("adds none where lines are evaluated one by one", function()
     local a, b = mrt.eval(mrt.randn(80, 500)), mrt.eval(mrt.randn(500, 96))
     local together = mrt.eval(a:matmul(b) + (a * 2):matmul(b)):bytes()
