@@ -39,7 +39,7 @@ static mrt_status infer(mrt_infer *c) {
 }
 
 static double flops(const mrt_signature *s) {
-  return 20.0 * (double)mrt_type_count(s->in[0]);
+  return 15.0 * (double)mrt_type_count(s->in[0]);
 }
 
 static const mrt_option options[] = { MRT_ADAMW_OPTIONS };

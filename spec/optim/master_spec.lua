@@ -155,9 +155,9 @@ describe("master weights", function()
   end)
 
   it("go on from a snapshot", function()
-    local whole, part = gpt({ optimizer = { master = true } }, {}), nil
+    local whole = gpt({ optimizer = { master = true } }, {})
     run(whole, 3)
-    part = gpt({ optimizer = { master = true } }, {})
+    local part = gpt({ optimizer = { master = true } }, {})
     run(part, 1) -- so that its weights are in bf16
     for i, p in ipairs(part.model:parameters()) do p:assign(whole.model:parameters()[i]) end
     part.opt:load_state(whole.opt:state())

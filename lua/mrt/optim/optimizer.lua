@@ -203,6 +203,18 @@ local function in_8_bits(slots, p)
   return out
 end
 
+-- Each slot in this dtype, and the rest of a weight in f32.
+local function in_floats(slots, dtype, master)
+  local out = {}
+  for i, name in ipairs(slots) do
+    out[i] = dtype == "f32" and name or { name = name, dtype = dtype }
+  end
+  for _, name in ipairs(master and { "high", "low" } or {}) do
+    out[#out + 1] = { name = name, dtype = "u8", initial = 0 }
+  end
+  return out
+end
+
 --- The state of a parameter: all that is in `slots`, stored as the option `state`
 --- says if there is such an option.
 ---
@@ -221,19 +233,12 @@ function Optimizer:slots_of(p)
   if not self.options then
     core.fail("value", "slots_of", "an optimizer wanted, got a class of them")
   end
-  local state, master = self.options.state, self.options.master
-  if p.dtype == "f64" or not master and (not state or state == "f32") then return self.slots end
+  local state, master = self.options.state or "f32", self.options.master
+  if not master and state == "f32" or p.dtype == "f64" then return self.slots end
   if state == "8bit" then
     return p:numel() < LEAST and self.slots or in_8_bits(self.slots, p)
   end
-  local slots = {}
-  for i, name in ipairs(self.slots) do
-    slots[i] = state == "f32" and name or { name = name, dtype = state }
-  end
-  for _, name in ipairs(master and { "high", "low" } or {}) do
-    slots[#slots + 1] = { name = name, dtype = "u8", initial = 0 }
-  end
-  return slots
+  return in_floats(self.slots, state, master)
 end
 
 --- Return the bytes of the state of parameters such as these, of which none is made:
