@@ -3,7 +3,8 @@
  *   matmul_sums  y = a @ b;  s[i] = sum of a[i, k]  over k
  *                a [M, K], b [K, N] -> y [M, N], s [M]
  *
- *   rule   Both are summed in f32 (f64); y is rounded as matmul's, s is not.
+ *   rule   Both are summed in f32 (f64); y is rounded as matmul's, s is not
+ *          (but for plans that hand both on in 16 bits).
  *          Only the product rounds its inputs to `compute`.
  *          Of dy^T and x these are the gradients of a linear's w and bias, and a
  *          library that multiplies has read dy^T: the pass fuse_epilogue makes it
@@ -63,7 +64,6 @@ const mrt_op mrt_op_matmul_sums = {
   .product = mrt_matmul_product,
   .strided = 3,
   .width = MRT_NARROW,
-  .narrow_outputs = 1,
-  .wide_outputs = 2,
+  .narrow_outputs = 3,
   .traits = MRT_LIBRARY,
 };

@@ -17,8 +17,8 @@
  *           no other value changes by this.  What is rounded before and after
  *           GELU has one dtype, f32, f16 or bf16.  A linear's result that a
  *           gelu_grad reads is the second result.  Of dy f16 or bf16, whose
- *           sum and product are both f32: no number is another by that but for
- *           the order of a sum.  Where dy is f32, and a precision policy has it
+ *           sum and product are both f32, or are both handed on in its dtype: no
+ *           number is another by that but for the order of a sum.  Where dy is f32, and a precision policy has it
  *           rounded to f16 or bf16 for the product, the sum is that of dy rounded,
  *           in f32: each term by up to half a unit of that dtype another, as where
  *           dy is handed on in it.  That is for what the backward pass makes of
@@ -207,9 +207,12 @@ static void find_sums(finding *f, mrt_node *sum) {
   const mrt_value *x = left_turned(product);
   bool same = mrt_type_same_shape(&x->type, &dy->type) &&
               (p->compute == MRT_DTYPE_COUNT || p->compute == x->type.dtype);
-  if (same && sums_wide(product) && mrt_gelu_rounds_bias(x->type.dtype) &&
-      product->out[0]->type.dtype == MRT_f32 &&
-      sum->out[0]->type.dtype == MRT_f32)
+  mrt_dtype y = product->out[0]->type.dtype;
+  bool alike = sum->out[0]->type.dtype == MRT_f32 &&
+               (y == MRT_f32 || y == x->type.dtype) &&
+               wanted(f, sum->out[0]) == y;
+  if (same && alike && sums_wide(product) &&
+      mrt_gelu_rounds_bias(x->type.dtype))
     f->with[product->mark] = sum;
 }
 
@@ -279,6 +282,7 @@ static mrt_status make_sums(finding *f, mrt_node *product, mrt_node *sum) {
                            .accumulate = MRT_DTYPE_COUNT };
   mrt_type types[] = { product->out[0]->type, sum->out[0]->type };
   mrt_value *out[2] = { NULL, NULL };
+  types[1].dtype = types[0].dtype;
   MRT_TRY(append(f, mrt_ops[MRT_OP_matmul_sums], 2, product->in, &o, 2, types,
                  product->origin, out));
   take_place(f, product->out[0], out[0]);

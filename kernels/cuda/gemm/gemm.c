@@ -289,7 +289,7 @@ static bool try_way(mrt_cuda *c, const mrt_cuda_gemm *g, int a, int b,
 /* Whether the library may sum what it reads: it does in the dtype of y. */
 static bool can_sum(int factor, const mrt_cuda_gemm *g) {
   return mrt_is_narrow((mrt_dtype)factor) && !is_f8(factor) &&
-         g->y_dtype == MRT_f32 && g->count == 1;
+         g->sums_dtype == g->y_dtype && g->count == 1;
 }
 
 static void decide_plain(mrt_cuda *c, const mrt_cuda_gemm *g,

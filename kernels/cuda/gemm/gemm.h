@@ -55,7 +55,8 @@ typedef struct mrt_cuda_gemm {
   int aux_dtype;
   bool adds;      /* to `c`, which lies as y does and has its dtype; */
   const void *c;  /* y may be it */
-  bool with_sums; /* of a's rows, [m], f32 (f64); without a batch */
+  bool with_sums; /* of a's rows, [m]; without a batch */
+  int sums_dtype;
   void *sums;
 } mrt_cuda_gemm;
 
