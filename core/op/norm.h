@@ -12,6 +12,7 @@ typedef struct mrt_norm_options {
 
 typedef struct mrt_norm_add_options {
   mrt_dtype round; /* of a copy of the sum, narrow; MRT_DTYPE_COUNT: none */
+  mrt_dtype first; /* ditto: what dx is rounded to before it is added */
 } mrt_norm_add_options;
 
 /* Input 0 is real, of at least `rank` dimensions: one or two. */

@@ -121,19 +121,20 @@ static void rms_norm(const mrt_call *c) { forward(c, NULL, c->out[1].data); }
 
 typedef struct gradient {
   norm_shape shape;
-  const mrt_operand *x, *dy, *dx, *t; /* t: dx rounded, or NULL */
-  const real *c;                      /* to be added to dx, or NULL */
-  const real *means, *rstds, *w;      /* means, w: may be NULL */
-  real *dw, *db;                      /* NULL without w, mean */
-  real *partial;                      /* [part][dw, db], rows of `stride` */
+  const mrt_operand *x, *dy, *dx;
+  const mrt_operand *c, *t; /* to be added to dx, and that rounded; or NULL */
+  mrt_dtype first;          /* what dx is rounded to before, or not */
+  const real *means, *rstds, *w; /* means, w: may be NULL */
+  real *dw, *db;                 /* NULL without w, mean */
+  real *partial;                 /* [part][dw, db], rows of `stride` */
   int64_t stride;
   real *rooms; /* [part][x, dy or dx], rows of `step` */
   int64_t step;
 } gradient;
 
-/* One row; dx may be x, dy or c. */
+/* One row; dx may be x or dy. */
 typedef struct norm_line {
-  const real *x, *dy, *c; /* c: to be added to dx, or NULL */
+  const real *x, *dy;
   real *dx, mean, rstd;
 } norm_line;
 
@@ -164,21 +165,12 @@ static void sum_row(const norm_line *l, const real *w, int64_t n, real *dw,
   *sum_g = a, *sum_gn = b;
 }
 
-/* dx = rstd * (g - mean(g) - norm * mean(g * norm)), and c. */
+/* dx = rstd * (g - mean(g) - norm * mean(g * norm)). */
 static void grad_row(const norm_line *l, const real *w, int64_t n, real mean_g,
                      real mean_gn) {
-  const real *x = l->x, *dy = l->dy, *c = l->c;
+  const real *x = l->x, *dy = l->dy;
   real *dx = l->dx, mean = l->mean, rstd = l->rstd;
-  if (c && w) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-      dx[i] = c[i] +
-              rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
-  } else if (c) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-      dx[i] = c[i] + rstd * (dy[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
-  } else if (!w) {
+  if (!w) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
       dx[i] = rstd * (dy[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
@@ -187,6 +179,19 @@ static void grad_row(const norm_line *l, const real *w, int64_t n, real mean_g,
     for (int64_t i = 0; i < n; i++)
       dx[i] = rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
   }
+}
+
+/* c + dx, which is the caller's to overwrite as `room` is; elements from `at` on.
+ * The sum may lie on c. */
+static void add_row(const gradient *g, int64_t at, real *dx, real *room) {
+  int64_t n = g->shape.n;
+  if (mrt_is_narrow(g->first)) mrt_round_reals(g->first, dx, n);
+  const real *c = mrt_reals_in(g->c, at, n, room);
+  real *to = mrt_reals_place(g->dx, at, dx);
+#pragma omp simd
+  for (int64_t i = 0; i < n; i++) to[i] = c[i] + dx[i];
+  mrt_reals_out(g->dx, at, n, to);
+  if (g->t) mrt_reals_out(g->t, at, n, to);
 }
 
 /* out[i] = sum of the threads' partial[i], in their order. */
@@ -211,14 +216,16 @@ static void backward_part(const mrt_call *c, const void *shared, int part,
     real sum_g, sum_gn;
     norm_line l = { .x = mrt_reals_in(g->x, r * s.n, s.n, room),
                     .dy = mrt_reals_in(g->dy, r * s.n, s.n, second),
-                    .c = g->c ? g->c + r * s.n : NULL,
-                    .dx = mrt_reals_place(g->dx, r * s.n, second),
+                    .dx =
+                        g->c ? second : mrt_reals_place(g->dx, r * s.n, second),
                     .mean = g->means ? g->means[r] : 0,
                     .rstd = g->rstds[r] };
     sum_row(&l, g->w, s.n, dw, db, &sum_g, &sum_gn);
     grad_row(&l, g->w, s.n, g->means ? sum_g / s.count : 0, sum_gn / s.count);
-    mrt_reals_out(g->dx, r * s.n, s.n, l.dx);
-    if (g->t) mrt_reals_out(g->t, r * s.n, s.n, l.dx);
+    if (g->c)
+      add_row(g, r * s.n, l.dx, room);
+    else
+      mrt_reals_out(g->dx, r * s.n, s.n, l.dx);
   }
 }
 
@@ -232,6 +239,9 @@ static void combine_part(const mrt_call *c, const void *shared, int part,
     combine(g->partial + g->stride, 2 * g->stride, parts, g->db, from, to);
 }
 
+/* Elements of a row in a room, where dx is to be added: there is always one. */
+static int64_t added_row(int64_t n) { return stride_of(n); }
+
 /* Inputs x, `stats` statistics, dy[, w] from `in` on. */
 static void backward(const mrt_call *c, gradient *g, const mrt_operand *in,
                      int stats) {
@@ -244,7 +254,7 @@ static void backward(const mrt_call *c, gradient *g, const mrt_operand *in,
   g->db = affine && stats > 1 ? c->out[2].data : NULL;
   g->partial = c->scratch;
   g->stride = affine ? stride_of(s.n) : 0;
-  g->step = mrt_room_row(c, s.n);
+  g->step = g->c ? added_row(s.n) : mrt_room_row(c, s.n);
   g->rooms = g->partial + c->threads * 2 * g->stride;
   if (affine)
     g->w = mrt_reals_in(&in[w], 0, s.n, g->rooms + c->threads * 2 * g->step);
@@ -261,18 +271,25 @@ static void rms_norm_grad(const mrt_call *c) {
 static void backward_add(const mrt_call *c, int stats) {
   const mrt_norm_add_options *o = c->options;
   bool rounds = o->round != MRT_DTYPE_COUNT;
-  gradient g = { .c = c->in[0].data,
-                 .t = rounds ? &c->out[c->nout - 1] : NULL };
+  bool before = o->first != MRT_DTYPE_COUNT;
+  gradient g = { .c = &c->in[0],
+                 .t = rounds ? &c->out[c->nout - 1] : NULL,
+                 .first = before ? o->first : MRT_REAL };
   backward(c, &g, c->in + 1, stats);
 }
 static void layer_norm_grad_add(const mrt_call *c) { backward_add(c, 2); }
 static void rms_norm_grad_add(const mrt_call *c) { backward_add(c, 1); }
 
 /* Partial sums of dw and db, and room: x and dy for each thread, and w. */
-static size_t grad_scratch(const mrt_call *c) {
+static size_t scratch_of(const mrt_call *c, int64_t row) {
   int64_t n = mrt_cols(&c->in[0]), sums = c->nout > 1 ? 2 * stride_of(n) : 0;
-  int64_t row = mrt_room_row(c, n);
   return (size_t)(c->threads * (sums + 2 * row) + row) * sizeof(real);
+}
+static size_t grad_scratch(const mrt_call *c) {
+  return scratch_of(c, mrt_room_row(c, mrt_cols(&c->in[0])));
+}
+static size_t add_scratch(const mrt_call *c) {
+  return scratch_of(c, added_row(mrt_cols(&c->in[0])));
 }
 
 MRT_KERNEL(layer_norm, .run = layer_norm, .scratch = scratch);
@@ -280,6 +297,5 @@ MRT_KERNEL(layer_norm_grad, .run = layer_norm_grad, .scratch = grad_scratch);
 MRT_KERNEL(rms_norm, .run = rms_norm, .scratch = scratch);
 MRT_KERNEL(rms_norm_grad, .run = rms_norm_grad, .scratch = grad_scratch);
 MRT_KERNEL(layer_norm_grad_add, .run = layer_norm_grad_add,
-           .scratch = grad_scratch);
-MRT_KERNEL(rms_norm_grad_add, .run = rms_norm_grad_add,
-           .scratch = grad_scratch);
+           .scratch = add_scratch);
+MRT_KERNEL(rms_norm_grad_add, .run = rms_norm_grad_add, .scratch = add_scratch);

@@ -14,6 +14,8 @@
  * SPDX-License-Identifier: MIT */
 #include "norm.cuh"
 
+#include <type_traits>
+
 namespace {
 
 /* Packs that a thread has of a row of T: with the sums of as many columns and
@@ -35,14 +37,33 @@ template <typename T, typename D, typename G, typename W> struct row_gradient {
   cuda_norm_shape s;
 };
 
-/* What dx is added to, and may lie in; t: the sum rounded, or NULL. */
-template <typename R, typename N> struct cuda_addend {
+/* What dx is added to, once it is rounded to F, and may lie in; t: the sum
+ * rounded, or NULL. */
+template <typename C, typename N, typename F> struct cuda_addend {
   enum { IS = 1 };
-  R *c;
+  typedef C type;
+  mrt_place<C> c;
   mrt_place<N> t;
+  int first; /* which dtype F is, where it is mixed */
+
+  template <typename R> __device__ __forceinline__ R rounded(R x) const {
+    if constexpr (std::is_same<F, mrt_mixed<R>>::value) {
+      MRT_BY_DTYPE(first, T, {
+        T y;
+        mrt_round(x, &y);
+        x = (R)mrt_widen(y);
+      })
+      return x;
+    } else {
+      F y;
+      mrt_round(x, &y);
+      return (R)mrt_widen(y);
+    }
+  }
 };
 template <typename R> struct cuda_no_addend {
   enum { IS = 0 };
+  typedef R type;
   R *c;
 };
 
@@ -88,7 +109,7 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
   int64_t part = mrt_first_row(), rows = part < parts ? a.s.rows : 0;
   mrt_row<T, P, V> row(a.x, 0);
   mrt_row<D, P, V> dy(a.dy, 0);
-  mrt_row<R, A::IS ? P : 0, V> c(add.c, 0);
+  mrt_row<typename A::type, A::IS ? P : 0, V> c(add.c, 0);
   R next_mean = 0, next_rstd = 0; /* of the row that is read ahead */
   auto ahead = [&](int64_t r) {
     if (r >= rows) return;
@@ -128,7 +149,8 @@ __global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
       if constexpr (A::IS) {
         if (P == 0) mrt_get_pack<V>(add.c, i, row.end, (R)0, c.kept[0]);
         MRT_UNROLL
-        for (int k = 0; k < V; k++) x[k] = add_apart(c.kept[p][k], x[k]);
+        for (int k = 0; k < V; k++)
+          x[k] = add_apart(c.kept[p][k], add.rounded(x[k]));
         if (is_there(add.t)) mrt_put_pack<V>(add.t, i, row.end, x);
         if (P) p++;
       }
@@ -315,34 +337,55 @@ void backward(const mrt_call *c, int stats) {
                backward_plain<T, T, T, any_weights<T>>(c, o));
 }
 
-/* Inputs c, and those of the gradient; the sum is real. */
-template <typename T, typename D, typename W, typename N>
+/* Inputs c, and those of the gradient; the sum has c's dtype, or another. */
+template <typename T, typename D, typename G, typename W, typename C,
+          typename N, typename F>
 void backward_to(const mrt_call *c, const norm_operands &o) {
-  typedef mrt_real<T> R;
   const mrt_norm_add_options *options =
       (const mrt_norm_add_options *)c->options;
-  const mrt_operand *t = &c->out[c->nout - 1];
-  cuda_addend<R, N> add = { (R *)c->in[0].data,
-                            options->round == MRT_DTYPE_COUNT
-                                ? mrt_place_of<N>::at(NULL, MRT_f32)
-                                : mrt_at<N>(t) };
-  backward_as<T, D, R, W, cuda_addend<R, N>>(c, o, add);
+  bool real = options->first == MRT_DTYPE_COUNT;
+  int wide = c->in[0].type.dtype == MRT_f64 ? MRT_f64 : MRT_f32;
+  cuda_addend<C, N, F> add = { mrt_at<C>(&c->in[0]),
+                               options->round == MRT_DTYPE_COUNT
+                                   ? mrt_place_of<N>::at(NULL, MRT_f32)
+                                   : mrt_at<N>(&c->out[c->nout - 1]),
+                               real ? wide : (int)options->first };
+  backward_as<T, D, G, W, cuda_addend<C, N, F>>(c, o, add);
 }
+
+/* What is first, and all operands but weights, in bf16: of weights in bf16. */
+bool is_all_bf16(const mrt_call *c, const norm_operands &o) {
+  const mrt_norm_add_options *options =
+      (const mrt_norm_add_options *)c->options;
+  return options->first == MRT_bf16 && options->round == MRT_DTYPE_COUNT &&
+         mrt_common(o.in, o.dy(), &c->in[0], &c->out[0]) == MRT_bf16;
+}
+/* Nothing is first, and what is added is f32; the sum is also bf16, or not. */
+bool is_to_f32(const mrt_call *c) {
+  const mrt_norm_add_options *options =
+      (const mrt_norm_add_options *)c->options;
+  return options->first == MRT_DTYPE_COUNT &&
+         (options->round == MRT_DTYPE_COUNT || options->round == MRT_bf16) &&
+         mrt_common(&c->in[0], &c->out[0]) == MRT_f32;
+}
+
 void backward_add(const mrt_call *c, int stats) {
   typedef mrt_mixed<float> any;
+  typedef mrt_bf16 half;
   norm_operands o = operands_of(c, 1, stats);
-  int x = o.in->type.dtype, t = c->out[c->nout - 1].type.dtype;
-  bool to_bf16 = t == MRT_bf16 || t == MRT_f32; /* f32: there is no t */
-  if (c->out[0].type.dtype == MRT_f64)
-    return backward_to<double, double, any_weights<double>, mrt_mixed<double>>(
-        c, o);
-  if (is_bf16(o) && to_bf16 && x == MRT_f32)
-    return backward_to<float, mrt_bf16, float, mrt_bf16>(c, o);
-  if (is_bf16(o) && to_bf16 && x == MRT_bf16)
-    return backward_to<mrt_bf16, mrt_bf16, float, mrt_bf16>(c, o);
-  if (mrt_common(o.in, o.dy()) == MRT_f32)
-    return backward_to<float, float, any, any>(c, o);
-  backward_to<any, any, any, any>(c, o);
+  int x = o.in->type.dtype;
+  if (c->in[0].type.dtype == MRT_f64)
+    return backward_to<double, double, double, any_weights<double>, double,
+                       mrt_mixed<double>, mrt_mixed<double>>(c, o);
+  if (is_to_f32(c) && is_bf16(o) && x == MRT_f32)
+    return backward_to<float, half, float, float, float, half, float>(c, o);
+  if (is_to_f32(c) && is_bf16(o) && x == MRT_bf16)
+    return backward_to<half, half, float, float, float, half, float>(c, o);
+  if (is_to_f32(c) && mrt_common(o.in, o.dy()) == MRT_f32)
+    return backward_to<float, float, float, any, float, any, float>(c, o);
+  if (is_all_bf16(c, o))
+    return backward_to<half, half, half, any, half, half, half>(c, o);
+  backward_to<any, any, any, any, any, any, any>(c, o);
 }
 
 } // namespace

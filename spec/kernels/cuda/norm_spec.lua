@@ -56,6 +56,7 @@ end)
 -- Of y = linear(x), z = y + norm(y): gradients, as a plan with these options makes them.
 local function past(kind, dtype, options, x, w, scale)
   options.precision = dtype ~= "f32" and mrt.policy.precision[dtype]() or nil
+  if dtype == "bf16_pure" then x, w, scale = x:to "bf16", w:to "bf16", scale:to "bf16" end
   local run = mrt.compile(function(a, v, s)
     local y = a:linear(v)
     local loss = ((y + (kind == "rms" and y:rms_norm(s) or y:layer_norm(s, s))) * s):sum()
@@ -71,7 +72,7 @@ end
 
 describe("the gradient of a norm added to another", function()
   for _, case in ipairs { { "layer", "f32" }, { "rms", "bf16" }, { "layer", "bf16" },
-    { "rms", "f16" } } do
+    { "rms", "f16" }, { "layer", "bf16_pure" } } do
     it(("%s in %s"):format(case[1], case[2]), function()
       for _, s in ipairs(shapes) do
         mrt.device "cuda:0"

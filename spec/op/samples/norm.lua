@@ -183,6 +183,8 @@ local function added_cases(plain)
   end
   list[#list + 1] = { inputs = list[1].inputs, options = { round = "f16" }, grad = false,
     tolerance = 2 ^ -11 }
+  list[#list + 1] = { inputs = list[3].inputs, options = { first = "bf16", round = "bf16" },
+    grad = false, tolerance = 2 ^ -8 }
   return list
 end
 
@@ -203,6 +205,8 @@ local bad_layer_grad_add = {
   { inputs = { x, x, rows, x, x }, code = "shape", match = "one number for each row" },
   { inputs = { x, x, rows, rows, x }, options = { round = "f32" }, code = "value",
     match = "a narrow float wanted" },
+  { inputs = { x, x, rows, rows, x }, options = { first = "i32" }, code = "value",
+    match = "first is i32" },
 }
 local bad_rms_grad_add = {
   { inputs = { x, x, x, x }, code = "shape", match = "one number for each row" },
