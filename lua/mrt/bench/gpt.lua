@@ -29,14 +29,20 @@ local function count_of(params)
 end
 
 --- A step in bf16, its inputs, and how many parameters it has.
-function gpt.make(size, options)
+---@param size table     one of gpt.cases
+---@param options table  of mrt.compile; gets a policy of precision
+---@param weights? "f32"|"bf16"  what weights are stored in (default "f32"); in bf16 they
+---  are the upper halves of master weights
+function gpt.make(size, options, weights)
+  local narrow = weights == "bf16"
   mrt.seed(1)
   local vocab = size.vocab or VOCAB
   local model = nn.GPT { vocab = vocab, dim = size.dim, layers = size.layers,
     heads = size.heads, context = size.context }
+  if narrow then model:to "bf16" end
   local params = model:parameters()
-  local opt = optim.adamw(params, { lr = 3e-4, weight_decay = 0.1 })
-  options.precision = policy.precision.bf16()
+  local opt = optim.adamw(params, { lr = 3e-4, weight_decay = 0.1, master = narrow })
+  options.precision = narrow and policy.precision.bf16_pure() or policy.precision.bf16()
   local step = mrt.compile(function(tokens, targets)
     local loss = nn.cross_entropy(model(tokens), targets)
     opt:step(mrt.grad(loss, params))

@@ -1,9 +1,10 @@
 --- mrt bench gpu -- GPT-2 steps on a CUDA device, beside PyTorch
 --
 --     mrt bench gpu [--cases 124M,1558M] [--device cuda:0] [--steps N] [--seconds N]
---                   [--json FILE] [--python PROGRAM]
+--                   [--weights f32|bf16] [--json FILE] [--python PROGRAM]
 --
--- For each size, in bf16: tokens a second; the share of the device's peak that the
+-- For each size, in bf16, of weights in f32 or of such in bf16 that are the upper halves of
+-- master weights (optim.adamw's `master`): tokens a second; the share of the device's peak that the
 -- model's own work is (6 N + 6 L d T flop a token: attention counted half, as it is
 -- causal); bytes planned, requested and seen by the driver, and what its libraries
 -- hold once the step is recorded (overhead); what the host does in a step.  Then the
@@ -49,7 +50,7 @@ local function measure(name, size, options, o)
   collectgarbage()
   collectgarbage()
   local free = core.available()
-  local step, x, y, N = gpt.make(size, options)
+  local step, x, y, N = gpt.make(size, options, o.weights)
   local before = core.info().bytes_now
   local plan = step:plan(x, y)
   core.reset_peak()
@@ -129,12 +130,16 @@ local function count(value)
   return n and n >= 1 and n or nil
 end
 
-local kinds = { cases = word, device = word, json = word, python = word, steps = count,
-  seconds = count }
+local function dtype(value)
+  return (value == "f32" or value == "bf16") and value or nil
+end
+
+local kinds = { cases = word, weights = dtype, device = word, json = word, python = word,
+  steps = count, seconds = count }
 
 local function read(args)
   local o = { cases = "124M,350M,774M,1558M", device = "cuda:0", steps = 20,
-    python = "python3", seconds = 240 }
+    python = "python3", seconds = 240, weights = "f32" }
   for i = 1, #args, 2 do
     local name, value = args[i]:match "^%-%-(%w+)$", args[i + 1]
     local read_value = kinds[name]
@@ -157,7 +162,7 @@ end
 local function save_all(o, info, rows)
   if not o.json then return end
   local result = { device = info.libraries, isa = info.isa, date = os.date "!%Y-%m-%d",
-    version = info.version, rows = rows }
+    weights = o.weights, version = info.version, rows = rows }
   assert(save.write(o.json, json.encode(result) .. "\n"))
 end
 
@@ -183,7 +188,8 @@ return function(...)
   o.ends = core.clock() + o.seconds
   mrt.device(o.device)
   local info = core.info()
-  print(("%s, %s; AdamW; MFU of 6 N + 6 L d T flop a token"):format(info.libraries, info.isa))
+  print(("%s, %s; AdamW, weights in %s; MFU of 6 N + 6 L d T flop a token")
+    :format(info.libraries, info.isa, o.weights))
   for case in o.cases:gmatch "[^,]+" do
     sizes[#sizes + 1] = add(rows, case, case, {}, o)
   end
