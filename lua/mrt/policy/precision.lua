@@ -150,7 +150,8 @@ end
 --- unit of a parameter, 1/512 of it, are lost without stochastic rounding, which
 --- draws by seed, step and place, so that a run that goes on draws the same. The
 --- fused updates have it: adamw, adam, rmsprop, adagrad, lion, sgd with momentum;
---- what assigns weights (muon, lamb, plain sgd) rounds to nearest.
+--- what assigns weights (muon, lamb, plain sgd) rounds to nearest.  With the option
+--- `master` of adamw and adam nothing is lost: they keep the bits that are rounded off.
 ---
 ---     local p = policy.precision.bf16_pure()
 ---
