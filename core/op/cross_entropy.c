@@ -18,6 +18,10 @@
  *   from     Milakov & Gimelshein, arXiv:1805.02867 (one pass for lse); Szegedy et
  *            al., arXiv:1512.00567 (smoothing)
  *
+ *   cross_entropy_both  dlogits and loss at once, for logits, targets and dloss: a row
+ *            is read again while a cache has it.  The pass join_losses makes it of the
+ *            two where dloss does not hang on the loss
+ *
  *   nll_loss  -logits[target] of all rows together, their mean or sum, where
  *            logits are logarithms of probabilities already; NaN is the mean of
  *            no rows.  The gradient is that of plainer operators.
@@ -80,6 +84,17 @@ static mrt_status infer_grad(mrt_infer *c) {
   return MRT_OK;
 }
 
+static mrt_status infer_both(mrt_infer *c) {
+  mrt_type per_row;
+  MRT_TRY(infer(c));
+  per_row = c->out[0];
+  MRT_TRY(mrt_want_same_dtype(c, 0, 2));
+  MRT_TRY(mrt_want_shape(c, 2, per_row.rank, per_row.dims,
+                         "one number for each row of logits"));
+  c->out[0] = *c->in[0], c->out[1] = per_row;
+  return MRT_OK;
+}
+
 static mrt_status infer_nll(mrt_infer *c) {
   mrt_type per_row;
   MRT_TRY(want_rows(c, &per_row));
@@ -90,6 +105,7 @@ static mrt_status infer_nll(mrt_infer *c) {
 static double flops(const mrt_signature *s) {
   return 4.0 * (double)mrt_type_count(s->in[0]);
 }
+static double both_flops(const mrt_signature *s) { return 2 * flops(s); }
 
 /* ---- the same from plainer operators, to differentiate ------------------- */
 
@@ -182,6 +198,15 @@ static void gradient(mrt_build *b) {
 }
 static void grad_gradient(mrt_build *b) { mrt_grad_decomposed(b, grad_parts); }
 
+static void both_parts(mrt_build *b, mrt_tensor **value) {
+  mrt_tensor *sum[2] = { NULL, NULL };
+  mrt_make_all(b, MRT_OP_cross_entropy, b->options, 2, b->in, sum, 2);
+  value[0] = MRT_MAKE(b, cross_entropy_grad, b->options, b->in[0], b->in[1],
+                      sum[1], b->in[2]);
+  value[1] = sum[0];
+}
+static void both_gradient(mrt_build *b) { mrt_grad_decomposed(b, both_parts); }
+
 static void nll_gradient(mrt_build *b) { mrt_grad_decomposed(b, nll_parts); }
 
 static double nll_flops(const mrt_signature *s) {
@@ -226,6 +251,24 @@ const mrt_op mrt_op_cross_entropy_grad = {
   .width = MRT_WIDE,
   .narrow_inputs = 1,
   .narrow_outputs = 1,
+  .traits = MRT_FAULTS | MRT_LIBRARY,
+};
+const mrt_op mrt_op_cross_entropy_both = {
+  .name = "cross_entropy_both",
+  .number = MRT_OP_cross_entropy_both,
+  .cost = MRT_COST_softmax,
+  .doc = "dlogits and loss of cross_entropy, for logits, targets, dloss",
+  .min_inputs = 3,
+  .max_inputs = 3,
+  MRT_OPTIONS(options, mrt_cross_entropy_options),
+  .infer = infer_both,
+  .grad = both_gradient,
+  .flops = both_flops,
+  .inplace = 1,
+  .width = MRT_WIDE,
+  .narrow_inputs = 1,
+  .narrow_outputs = 1,
+  .wide_outputs = ~UINT32_C(1),
   .traits = MRT_FAULTS | MRT_LIBRARY,
 };
 const mrt_op mrt_op_nll_loss = {

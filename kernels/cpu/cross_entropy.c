@@ -135,14 +135,12 @@ static void grads_short(const mrt_call *c, int64_t r, int64_t end) {
 
 /* ---- any rows ------------------------------------------------------------- */
 
-static void losses_part(const mrt_call *c, const void *unused, int part,
-                        int parts) {
+static void losses(const mrt_call *c, int64_t r, int64_t end) {
   const mrt_cross_entropy_options *o = c->options;
   const mrt_operand *targets = &c->in[1];
   const mrt_operand *x = &c->in[0];
   real *loss = c->out[0].data, *lse = c->out[1].data;
-  int64_t n = mrt_cols(&c->in[0]), r, end;
-  mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  int64_t n = mrt_cols(&c->in[0]);
   if (is_short(c, n)) {
     losses_short(c, r, end);
     return;
@@ -163,6 +161,13 @@ static void losses_part(const mrt_call *c, const void *unused, int part,
     }
     lse[r] = rest + max;
   }
+}
+
+static void losses_part(const mrt_call *c, const void *unused, int part,
+                        int parts) {
+  int64_t r, end;
+  mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  losses(c, r, end);
 }
 
 static void cross_entropy(const mrt_call *c) {
@@ -201,14 +206,13 @@ static void grad_row(const mrt_call *c, int64_t at, int64_t n, int64_t id,
   }
 }
 
-static void grad_part(const mrt_call *c, const void *unused, int part,
-                      int parts) {
+static void grads(const mrt_call *c, int64_t r, int64_t end) {
   const mrt_cross_entropy_options *o = c->options;
   const mrt_operand *targets = &c->in[1], *dx = &c->out[0];
   const real *lse = c->in[2].data, *dloss = c->in[3].data;
-  int64_t n = mrt_cols(&c->in[0]), r, end;
+  int64_t n = mrt_cols(&c->in[0]);
   size_t bytes = (size_t)n * mrt_dtypes[dx->type.dtype].bytes;
-  mrt_share(n ? mrt_rows(&c->in[0]) : 0, part, parts, &r, &end);
+  if (n == 0) return;
   if (is_short(c, n)) {
     grads_short(c, r, end);
     return;
@@ -222,9 +226,48 @@ static void grad_part(const mrt_call *c, const void *unused, int part,
   }
 }
 
+static void grad_part(const mrt_call *c, const void *unused, int part,
+                      int parts) {
+  int64_t r, end;
+  mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  grads(c, r, end);
+}
+
 static void cross_entropy_grad(const mrt_call *c) {
   double count = (double)mrt_rows(&c->in[0]) * (double)mrt_cols(&c->in[0]);
   mrt_parallel(c, mrt_team(c, 0.5 * count), grad_part, NULL);
+}
+
+/* ---- both ------------------------------------------------------------------ */
+
+/* Rows whose gradients come right behind their losses: few, but for lanes to be
+ * rows. */
+static int64_t rows_at_once(int64_t n) { return n < LANES ? TURNED : 1; }
+
+static void both_part(const mrt_call *c, const void *unused, int part,
+                      int parts) {
+  mrt_operand lse = c->out[1], sums[2], read[4];
+  mrt_call loss = *c, grad = *c;
+  int64_t r, end, most = rows_at_once(mrt_cols(&c->in[0]));
+  lse.data = c->scratch;
+  sums[0] = c->out[1], sums[1] = lse;
+  read[0] = c->in[0], read[1] = c->in[1], read[2] = lse, read[3] = c->in[2];
+  loss.nin = 2, loss.nout = 2, loss.out = sums;
+  grad.nin = 4, grad.nout = 1, grad.in = read;
+  mrt_share(mrt_rows(&c->in[0]), part, parts, &r, &end);
+  for (int64_t m; r < end; r += m) {
+    m = end - r < most ? end - r : most;
+    losses(&loss, r, r + m);
+    grads(&grad, r, r + m);
+  }
+}
+
+static void cross_entropy_both(const mrt_call *c) {
+  double count = (double)mrt_rows(&c->in[0]) * (double)mrt_cols(&c->in[0]);
+  mrt_parallel(c, mrt_team(c, 0.9 * count), both_part, NULL);
+}
+static size_t both_scratch(const mrt_call *c) {
+  return (size_t)mrt_rows(&c->in[0]) * sizeof(real);
 }
 
 /* ---- of logarithms --------------------------------------------------------- */
@@ -294,3 +337,5 @@ static void nll_loss(const mrt_call *c) {
 MRT_KERNEL(nll_loss, .run = nll_loss, .scratch = nll_scratch);
 MRT_KERNEL(cross_entropy, .run = cross_entropy);
 MRT_KERNEL(cross_entropy_grad, .run = cross_entropy_grad);
+MRT_KERNEL(cross_entropy_both, .run = cross_entropy_both,
+           .scratch = both_scratch);

@@ -1,4 +1,4 @@
-/* cross_entropy.cu -- cross_entropy and its gradient
+/* cross_entropy.cu -- cross_entropy and its gradient, also both at once
  *
  * A team of threads reads a row of logits once, whatever its length: its
  * maximum and sum together.  Rows of odd lengths start in the middle of a pack:
@@ -62,40 +62,56 @@ MRT_DEVICE void each_pack(mrt_place<T> x, int64_t r, int64_t n, mrt_real<T> pad,
   }
 }
 
+/* What a team knows of a row of logits. */
+template <typename R> struct row_loss {
+  int64_t id; /* the target, or what is ignored */
+  bool counts;
+  R loss, lse; /* 0 where it does not count; loss: of thread 0 */
+};
+
+/* By one pass over row r.  All threads have read it when they return. */
 template <typename T>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
-    each_loss(classes<T> c, mrt_real<T> *loss, mrt_real<T> *lse) {
+MRT_DEVICE row_loss<mrt_real<T>> loss_of(const classes<T> &c, int64_t r) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  for (int64_t k = mrt_first_row(); k < c.rows; k += mrt_row_stride()) {
-    int64_t r = c.rows - 1 - k, first = r * c.n, end = first + c.n;
-    int64_t id = mrt_id(c.ids, c.id_dtype, r);
-    bool counts = id != c.ignored;
-    R max = -(R)INFINITY, sum = 0, plain = 0;
-    if (counts && c.n > 0) {
-      each_pack<T>(c.x, r, c.n, max, [&](const R *v, int64_t i) {
-        mrt_add_exps<R, V>(v, &max, &sum);
-        if (c.smoothing > 0) {
-          MRT_UNROLL
-          for (int k = 0; k < V; k++)
-            if (i + k >= first && i + k < end) plain += v[k];
-        }
-      });
-      mrt_online_merge(&max, &sum);
-      if (c.smoothing > 0) plain = mrt_team_sum(plain);
+  int64_t first = r * c.n, end = first + c.n;
+  int64_t id = mrt_id(c.ids, c.id_dtype, r);
+  row_loss<R> y = { id, id != c.ignored, 0, 0 };
+  R max = -(R)INFINITY, sum = 0, plain = 0, own = 0;
+  if (!y.counts) return y;
+  if (threadIdx.x == 0) y.id = id = mrt_checked_id(c.words, c.node, id, c.n);
+  if (c.n == 0) return y;
+  if (threadIdx.x == 0) own = mrt_get<R>(c.x, first + id);
+  each_pack<T>(c.x, r, c.n, max, [&](const R *v, int64_t i) {
+    mrt_add_exps<R, V>(v, &max, &sum);
+    if (c.smoothing > 0) {
+      MRT_UNROLL
+      for (int k = 0; k < V; k++)
+        if (i + k >= first && i + k < end) plain += v[k];
     }
-    if (threadIdx.x) continue;
-    loss[r] = lse[r] = 0;
-    if (counts) id = mrt_checked_id(c.words, c.node, id, c.n);
-    if (!counts || c.n == 0) continue;
-    R own = mrt_get<R>(c.x, first + id), rest = log(sum);
-    /* the mean of -log p takes the share of the smoothing */
-    loss[r] = rest - (own - max) + c.smoothing * (own - plain / (R)c.n);
-    if (!(c.smoothing > 0))
-      loss[r] = rest - (own - max);
-    else if (plain == -(R)INFINITY && max > -(R)INFINITY)
-      loss[r] = (R)INFINITY; /* a class that is impossible has a share */
-    lse[r] = rest + max;
+  });
+  __syncwarp(); /* and between warps reductions have a barrier */
+  mrt_online_merge(&max, &sum);
+  if (c.smoothing > 0) plain = mrt_team_sum(plain);
+  R rest = log(sum);
+  y.lse = rest + max;
+  /* the mean of -log p takes the share of the smoothing */
+  if (!(c.smoothing > 0))
+    y.loss = rest - (own - max);
+  else if (plain == -(R)INFINITY && max > -(R)INFINITY)
+    y.loss = (R)INFINITY; /* a class that is impossible has a share */
+  else
+    y.loss = rest - (own - max) + c.smoothing * (own - plain / (R)c.n);
+  return y;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
+    each_loss(classes<T> c, mrt_real<T> *loss, mrt_real<T> *lse) {
+  for (int64_t k = mrt_first_row(); k < c.rows; k += mrt_row_stride()) {
+    int64_t r = c.rows - 1 - k;
+    auto y = loss_of<T>(c, r);
+    if (threadIdx.x == 0) loss[r] = y.loss, lse[r] = y.lse;
   }
 }
 
@@ -108,33 +124,51 @@ template <typename T> static void forward(const mrt_call *c) {
   (a, (R *)c->out[0].data, (R *)c->out[1].data);
 }
 
+/* The gradient of row r, over the logits perhaps. */
 template <typename T>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
-    each_grad(classes<T> c, const mrt_real<T> *lses, const mrt_real<T> *dlosses,
-              mrt_place<T> dx) {
+MRT_DEVICE void put_grad(const classes<T> &c, int64_t r, mrt_real<T> lse,
+                         mrt_real<T> dloss, mrt_place<T> dx) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
-  R share = c.smoothing / (R)c.n;
-  for (int64_t r = mrt_first_row(); r < c.rows; r += mrt_row_stride()) {
-    int64_t first = r * c.n, end = first + c.n;
-    int64_t id = mrt_id(c.ids, c.id_dtype, r);
-    bool counts = id != c.ignored;
-    if (counts) id = first + mrt_checked_id(c.words, c.node, id, c.n);
-    R lse = lses[r], dloss = dlosses[r], own = (1 - c.smoothing) * dloss;
-    each_pack<T>(c.x, r, c.n, 0, [&](R *v, int64_t i) {
-      MRT_UNROLL
-      for (int k = 0; k < V; k++) {
-        v[k] = counts ? (exp(v[k] - lse) - share) * dloss : 0;
-        if (counts && i + k == id) v[k] -= own;
-      }
-      if (i >= first) {
-        mrt_put_pack<V>(dx, i, end, v);
-        return;
-      }
-      MRT_UNROLL
-      for (int k = 0; k < V; k++)
-        if (i + k >= first && i + k < end) mrt_put(dx, i + k, v[k]);
-    });
+  R share = c.smoothing / (R)c.n, own = (1 - c.smoothing) * dloss;
+  int64_t first = r * c.n, end = first + c.n;
+  int64_t id = mrt_id(c.ids, c.id_dtype, r);
+  bool counts = id != c.ignored;
+  if (counts) id = first + mrt_checked_id(c.words, c.node, id, c.n);
+  each_pack<T>(c.x, r, c.n, 0, [&](R *v, int64_t i) {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) {
+      v[k] = counts ? (exp(v[k] - lse) - share) * dloss : 0;
+      if (counts && i + k == id) v[k] -= own;
+    }
+    if (i >= first) {
+      mrt_put_pack<V>(dx, i, end, v);
+      return;
+    }
+    MRT_UNROLL
+    for (int k = 0; k < V; k++)
+      if (i + k >= first && i + k < end) mrt_put(dx, i + k, v[k]);
+  });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
+    each_grad(classes<T> c, const mrt_real<T> *lses, const mrt_real<T> *dlosses,
+              mrt_place<T> dx) {
+  for (int64_t r = mrt_first_row(); r < c.rows; r += mrt_row_stride())
+    put_grad<T>(c, r, lses[r], dlosses[r], dx);
+}
+
+/* A row is read again while the second cache has it. */
+template <typename T>
+__global__ void __launch_bounds__(MRT_TEAM_MOST, 1)
+    each_both(classes<T> c, const mrt_real<T> *dlosses, mrt_real<T> *loss,
+              mrt_place<T> dx) {
+  for (int64_t k = mrt_first_row(); k < c.rows; k += mrt_row_stride()) {
+    int64_t r = c.rows - 1 - k;
+    auto y = loss_of<T>(c, r);
+    if (threadIdx.x == 0) loss[r] = y.loss;
+    if (c.n) put_grad<T>(c, r, y.lse, dlosses[r], dx);
   }
 }
 
@@ -148,8 +182,20 @@ template <typename T> static void backward(const mrt_call *c) {
    mrt_at<T>(&c->out[0]));
 }
 
+template <typename T> static void both(const mrt_call *c) {
+  typedef mrt_real<T> R;
+  classes<T> a = classes_of<T>(c);
+  dim3 team = mrt_team(a.n, mrt_at_once<T>, PACKS);
+  if (a.rows == 0) return;
+  MRT_LAUNCH(mrt_blocks(a.rows, team.y), team, 0, c->run->queue, each_both<T>)
+  (a, (const R *)c->in[2].data, (R *)c->out[1].data, mrt_at<T>(&c->out[0]));
+}
+
 } // namespace
 
+extern "C" void mrt_cuda_cross_entropy_both(const mrt_call *c) {
+  MRT_DISPATCH(mrt_common(&c->in[0], &c->out[0]), T, both<T>(c));
+}
 extern "C" void mrt_cuda_cross_entropy(const mrt_call *c) {
   MRT_DISPATCH(mrt_common(&c->in[0]), T, forward<T>(c));
 }

@@ -56,6 +56,12 @@ local function cross_entropy_grad(ins, options)
   return { { dims = x.dims, data = dx } }
 end
 
+local function cross_entropy_both(ins, options)
+  local sums = cross_entropy(ins, options)
+  local dx = cross_entropy_grad({ ins[1], ins[2], sums[2], ins[3] }, options)
+  return { dx[1], sums[1] }
+end
+
 local function logits(...)
   return { dims = { ... }, low = -3, high = 3 }
 end
@@ -78,7 +84,7 @@ local heads = {
   { { dims = { 1, 4 }, values = { -90, 0, 85, 90 } }, ids({ 1 }, "i64", { 2 }) },
 }
 
-local forward, backward, losses = {}, {}, {}
+local forward, backward, losses, both = {}, {}, {}, {}
 for i, head in ipairs(heads) do
   local x, targets = head[1], head[2]
   local per_row = { dims = targets.dims, low = 2, high = 5 }
@@ -89,6 +95,8 @@ for i, head in ipairs(heads) do
     losses[#losses + 1] = { inputs = { x, targets }, options = {
       ignore_index = head.ignore, mean = i % 2 == 0 and i < 10 or false } }
   end
+  both[i] = { inputs = { x, targets, { dims = targets.dims } }, options = options,
+    grad = not x.values }
   if not x.values then
     backward[#backward + 1] =
       { inputs = { x, targets, per_row, { dims = targets.dims } }, options = options }
@@ -119,4 +127,10 @@ return {
       { inputs = { x, t, { dims = { 4 } }, { dims = {} } }, code = "shape", match = "one number" },
     },
     oracle = cross_entropy_grad, grad = { 1, 3, 4 } },
+  { op = "cross_entropy_both", cases = both,
+    bad = {
+      { inputs = { x, t, { dims = { 7 } } }, code = "shape", match = "one number" },
+      { inputs = { t, t, { dims = { 4 } } }, code = "dtype", match = "f32 or f64" },
+    },
+    oracle = cross_entropy_both, grad = { 1, 3 } },
 }
