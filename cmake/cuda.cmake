@@ -3,7 +3,8 @@
 #   MRT_CUDA_EMULATED  mrt_cuda_emulated, by the C++ compiler against spec/kernels/cuda,
 #                      and its tests; scripts/test asks for it
 set(driver OFF)
-set(archs "80-real;90-real;100-real;100-virtual")
+# 90a: Hopper's own instructions, which attention_wgmma.cu has
+set(archs "80-real;90a-real;100-real;100-virtual")
 if(EXISTS /proc/driver/nvidia/version AND EXISTS /usr/local/cuda/bin/nvcc)
   set(driver ON)
   set(archs native)
@@ -57,8 +58,21 @@ endif()
 if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
   set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)
 endif()
+# "native" means sm_90 on Hopper, without what only sm_90a has
+set(cuda_archs ${MRT_CUDA_ARCHS})
+if(MRT_CUDA_ARCHS STREQUAL native)
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap
+    --format=csv,noheader OUTPUT_VARIABLE found ERROR_QUIET)
+  if(found MATCHES "9\\.0")
+    string(REGEX REPLACE "([0-9]+)\\.([0-9]+)" "\\1\\2" found "${found}")
+    string(REGEX MATCHALL "[0-9]+" found "${found}")
+    list(REMOVE_DUPLICATES found)
+    list(TRANSFORM found REPLACE "^90$" "90a")
+    list(TRANSFORM found APPEND "-real" OUTPUT_VARIABLE cuda_archs)
+  endif()
+endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES ${MRT_CUDA_ARCHS})
+  set(CMAKE_CUDA_ARCHITECTURES ${cuda_archs})
 endif()
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
@@ -74,7 +88,7 @@ set_source_files_properties(kernels/cuda/update.cu kernels/cuda/update8.cu
 add_library(mrt_cuda SHARED ${cuda_kernels} ${cuda_hosts} ${cuda_toolkit}
   $<TARGET_OBJECTS:cuda_text>)
 set_target_properties(mrt_cuda PROPERTIES
-  CUDA_STANDARD 17 CUDA_ARCHITECTURES "${MRT_CUDA_ARCHS}"
+  CUDA_STANDARD 17 CUDA_ARCHITECTURES "${cuda_archs}"
   CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 add_dependencies(runtime mrt_cuda)

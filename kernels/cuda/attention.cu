@@ -9,7 +9,6 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "attention_tile.cuh"
-#include "dnn/fallback.h"
 #include "online_softmax.cuh"
 
 namespace {
@@ -133,6 +132,7 @@ template <typename T> static void run_paged(const mrt_call *c) {
 
 extern "C" void mrt_cuda_fallback_attention(const mrt_call *c) {
   int dtype = mrt_common(&c->in[0], &c->in[1], &c->in[2], &c->out[0]);
+  if (mrt_cuda_attention_by_groups(c, false) && mrt_attention_wgmma(c)) return;
   if (!mrt_cuda_attention_is_plain(c) && mrt_attention_mma(c)) return;
   if (dtype == MRT_f32)
     run<float>(c);

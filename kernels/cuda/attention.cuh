@@ -11,6 +11,7 @@
 #define MRT_CUDA_ATTENTION_CUH
 
 #include "cuda.cuh"
+#include "dnn/fallback.h"
 #include "op/attention.h"
 
 /* B batches, T queries of H heads, S keys of Hk heads of D, values of Dv; what is
@@ -246,10 +247,6 @@ MRT_DEVICE int64_t mrt_row_at(const mrt_paged<T> &x, int64_t head, int64_t i) {
   return head + id * x.strides[0] + i % x.page * x.strides[1];
 }
 
-/* attention_mma.cu, attention_grad_mma.cu: whether the form for matrix units
- * fits, and has been launched.  `delta`: as attention_grad.cu says. */
-bool mrt_attention_mma(const mrt_call *c);
-bool mrt_attention_grad_mma(const mrt_call *c, const float *delta);
 /* attention_mask_grad.cu: launched where the mask's gradient is wanted, behind
  * delta. */
 void mrt_attention_mask_grad(const mrt_call *c);

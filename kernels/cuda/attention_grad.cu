@@ -12,7 +12,6 @@
  *
  * SPDX-License-Identifier: MIT */
 #include "attention_tile.cuh"
-#include "dnn/fallback.h"
 
 namespace {
 

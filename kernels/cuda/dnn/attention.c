@@ -98,8 +98,10 @@ PREPARED(attention_grad)
 
 void *mrt_cuda_attention_prepare(const mrt_call *c) {
   mrt_dnn_shape s;
-  if (!shape_of(c, MRT_DNN_ATTEND, &s)) return NULL;
-  return (void *)mrt_dnn_find(c->run->device, &s);
+  const mrt_dnn *by = NULL;
+  if (shape_of(c, MRT_DNN_ATTEND, &s)) by = mrt_dnn_find(c->run->device, &s);
+  if (!by) mrt_cuda_attention_try(c, false);
+  return (void *)by;
 }
 
 size_t mrt_cuda_attention_scratch(const mrt_call *c) {

@@ -45,15 +45,17 @@ typedef struct mrt_cuda {
   bool taken[MRT_CUDA_RUNS];
   size_t overhead; /* bytes of the device that context and libraries took */
   /* switches.c: products by kernels of ours; the library's first algorithm,
-   * untimed; attention by kernels without matrix units; each node of a run is
-   * waited for, and none is recorded */
-  bool no_lt, no_trials, plain_attention, waits;
-  struct mrt_lt_library *lt_library; /* gemm/cublaslt.c */
-  struct mrt_dnns *dnn;              /* dnn/dnn.c; NULL: not used */
-  struct mrt_cuda_comm *comms;       /* comm/comm.c: of communicators in use */
-  cudaStream_t beside;               /* of lazy collectives, by NCCL */
-  cudaEvent_t fork;        /* they begin after what is in the queue now */
-  struct mrt_nccl *ending; /* NCCL has not let go of these yet */
+   * untimed; attention by kernels without matrix units; by none of warpgroups;
+   * each node of a run is waited for, and none is recorded */
+  bool no_lt, no_trials, plain_attention, no_groups, waits;
+  unsigned groups_tried, groups_right; /* bits of attention_trial.c */
+  bool groups_refused;                 /* that was told */
+  struct mrt_lt_library *lt_library;   /* gemm/cublaslt.c */
+  struct mrt_dnns *dnn;                /* dnn/dnn.c; NULL: not used */
+  struct mrt_cuda_comm *comms; /* comm/comm.c: of communicators in use */
+  cudaStream_t beside;         /* of lazy collectives, by NCCL */
+  cudaEvent_t fork;            /* they begin after what is in the queue now */
+  struct mrt_nccl *ending;     /* NCCL has not let go of these yet */
   struct mrt_cuda_meeting *under_way; /* of these: nobody has waited for them */
   uint64_t lost;                 /* bits of those that have failed; atomic */
   uint64_t needs[MRT_CUDA_RUNS]; /* communicators, of each run's words */

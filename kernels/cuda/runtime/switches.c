@@ -18,5 +18,6 @@ void mrt_cuda_read_switches(mrt_cuda *c) {
   c->no_lt = is(getenv("MRT_CUDA_LT"), "off");
   c->no_trials = is(getenv("MRT_CUDA_LT"), "first");
   c->plain_attention = is(getenv("MRT_CUDA_ATTENTION"), "tile");
+  c->no_groups = is(getenv("MRT_CUDA_ATTENTION"), "mma");
   c->waits = is(getenv("MRT_CUDA_SYNC"), "1");
 }

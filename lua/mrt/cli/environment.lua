@@ -28,7 +28,8 @@ return {
       .. "returns one; declared: nothing is measured" },
     { "MRT_CUDA", "the file of the CUDA plug-in; else libmrt_cuda.so beside the program; likewise "
       .. "MRT_NAME of a device called NAME" },
-    { "MRT_CUDA_ATTENTION", "tile: attention by plain kernels, without matrix units or cuDNN" },
+    { "MRT_CUDA_ATTENTION", "tile: attention by plain kernels, without matrix units or cuDNN; mma: "
+      .. "without those for Hopper's warpgroups" },
     { "MRT_CUDA_LT", "off: products by kernels of our own; first: by cuBLASLt's first algorithm, "
       .. "none is timed" },
     { "MRT_CUDA_SYNC", "1: each node of a plan is waited for, so that a failure names it; nothing "

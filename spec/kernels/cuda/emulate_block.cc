@@ -319,10 +319,15 @@ bool run_grid(const launch &l) {
     blockIdx = { (unsigned)(b % l.grid.x), (unsigned)(b / l.grid.x % l.grid.y),
                  (unsigned)(b / l.grid.x / l.grid.y) };
     fill_shared(m, l.shared, i == 0);
-    if (!run_block()) return false;
+    begin_async(dynamic_shared, l.shared,
+                (int)(l.block.x * l.block.y * l.block.z));
+    if (!run_block() || !end_async()) return false;
   }
   return true;
 }
+
+int running_thread() { return running; }
+const char *running_kernel() { return kernel; }
 
 /* ---- what kernels call --------------------------------------------------- */
 

@@ -107,6 +107,8 @@ void count(const char *name) { ran.runs[name]++; }
 
 /* "name:n": the n-th kernel with this in its name. */
 bool may_run(const char *name) {
+  static const char *skips = getenv("MRT_EMULATE_SKIP");
+  if (skips && *skips && strstr(name, skips)) return false;
   static const char *text = getenv("MRT_EMULATE_BREAK");
   static const char *colon = text ? strchr(text, ':') : NULL;
   static long breaks_in = colon ? strtol(colon + 1, NULL, 10) : 0;

@@ -63,6 +63,15 @@ struct launch {
 };
 /* False when threads of a block wait for each other in vain. */
 bool run_grid(const launch &l);
+/* The thread and the kernel that run. */
+int running_thread();
+const char *running_kernel();
+
+/* ---- copies and products beside threads (emulate_async.cc) --------------- */
+
+/* A block begins, with its dynamic shared memory; false when it broke a rule. */
+void begin_async(void *shared, size_t bytes, int threads);
+bool end_async();
 
 /* ---- streams (emulate_stream.cc) ----------------------------------------- */
 

@@ -3,7 +3,8 @@
  * The environment says the same at the start: MRT_EMULATE_SEED,
  * MRT_EMULATE_MEMORY (bytes of the device), MRT_EMULATE_FAIL.  With
  * MRT_EMULATE_BREAK=softmax:3 the third kernel with this in its name breaks the
- * device when it runs; MRT_EMULATE_COUNT=1 tells at the end how often each ran.
+ * device when it runs; with MRT_EMULATE_SKIP=softmax all of these do nothing;
+ * MRT_EMULATE_COUNT=1 tells at the end how often each ran.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_EMULATE_H
