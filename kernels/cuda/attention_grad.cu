@@ -185,6 +185,9 @@ extern "C" void mrt_cuda_fallback_attention_grad(const mrt_call *c) {
   }
   MRT_DISPATCH(mrt_common(&c->in[3], &c->in[5]), T, launch_delta<T>(c));
   mrt_attention_mask_grad(c);
+  if (mrt_cuda_attention_by_groups(c, true) &&
+      mrt_attention_grad_wgmma(c, (const float *)c->scratch))
+    return;
   if (!mrt_cuda_attention_is_plain(c) &&
       mrt_attention_grad_mma(c, (const float *)c->scratch))
     return;

@@ -107,7 +107,8 @@ static bool launch(trial *t, bool by_groups, bool is_grad) {
                     .out = &t->of[is_grad ? DQ : O],
                     .run = &run };
   const float *delta = t->of[DELTA].data;
-  bool fits = is_grad     ? !by_groups && mrt_attention_grad_mma(&call, delta)
+  bool fits = is_grad     ? (by_groups ? mrt_attention_grad_wgmma(&call, delta)
+                                       : mrt_attention_grad_mma(&call, delta))
               : by_groups ? mrt_attention_wgmma(&call)
                           : mrt_attention_mma(&call);
   return cudaGetLastError() == cudaSuccess && fits;

@@ -169,8 +169,10 @@ static bool slice_of(const mrt_call *c, mrt_dnn_shape *s) {
 
 void *mrt_cuda_attention_grad_prepare(const mrt_call *c) {
   mrt_dnn_shape s;
-  if (!slice_of(c, &s)) return NULL;
-  return (void *)mrt_dnn_find(c->run->device, &s);
+  const mrt_dnn *by = NULL;
+  if (slice_of(c, &s)) by = mrt_dnn_find(c->run->device, &s);
+  if (!by) mrt_cuda_attention_try(c, true);
+  return (void *)by;
 }
 
 size_t mrt_cuda_attention_grad_scratch(const mrt_call *c) {

@@ -31,6 +31,7 @@ bool mrt_cuda_attention_is_plain(const mrt_call *c);
 bool mrt_attention_mma(const mrt_call *c);
 bool mrt_attention_wgmma(const mrt_call *c);
 bool mrt_attention_grad_mma(const mrt_call *c, const float *delta);
+bool mrt_attention_grad_wgmma(const mrt_call *c, const float *delta);
 /* attention_trial.c: when a plan is made, try the form for warpgroups; when it
  * runs, whether that is right here. */
 void mrt_cuda_attention_try(const mrt_call *c, bool is_grad);

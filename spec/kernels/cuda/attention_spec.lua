@@ -139,25 +139,36 @@ describe("the trial of attention by warpgroups", function()
     assert.truthy(out:find "done\n", out)
     assert.falsy(out:find("mma.sync", 1, true), out)
     assert.are.equal(4 + 8, count.attend_wgmma, out)
-    -- the trials', and one before each trial of a gradient
-    assert.are.equal(4, count.attend, out)
+    assert.are.equal(4 + 8, count.queries_wgmma, out)
+    assert.are.equal(4 + 8, count.keys_wgmma, out)
+    -- of the trials: one beside the new one, and one before each gradient
+    assert.are.equal(4 + 2 * 4, count.attend, out)
+    assert.are.equal(4, count.queries, out)
+    assert.are.equal(4, count.keys, out)
   end)
 
   it("leaves the new one out where it computes nothing, and says so once", function()
-    local count, out = ran "MRT_EMULATE_SKIP=attend_wgmma"
-    assert.truthy(out:find "done\n", out)
-    local _, told = out:gsub("cuda:0: attention of bf16, 64 wide, by mma.sync instead of wgmma: "
-      .. "results are not the same", "")
-    assert.are.equal(1, told, out)
-    assert.are.equal(1, select(2, out:gsub("mma.sync instead", "")), out)
-    assert.are.equal(4 + 8, count.attend, out)
+    for _, kernel in ipairs { "attend", "keys" } do
+      local count, out = ran(("MRT_EMULATE_SKIP=%s_wgmma"):format(kernel))
+      local name = kernel == "attend" and "attention" or "attention's gradient"
+      assert.truthy(out:find "done\n", out)
+      assert.truthy(out:find(("mrt: cuda:0: %s of bf16, 64 wide, by mma.sync instead of wgmma: "
+        .. "results are not the same"):format(name), 1, true), out)
+      assert.are.equal(1, select(2, out:gsub("mma.sync instead", "")), out)
+      local forward = kernel == "attend"
+      assert.are.equal(not forward and 4 + 8 or nil, count.attend_wgmma, out)
+      assert.are.equal(forward and 4 + 8 or 4, count.queries_wgmma, out)
+      assert.are.equal(forward and 4 or 4 + 8, count.queries, out)
+    end
   end)
 
   it("is not made where the environment leaves warpgroups out", function()
     local count, out = ran "MRT_CUDA_ATTENTION=mma"
     assert.truthy(out:find "done\n", out)
     assert.is_nil(count.attend_wgmma)
+    assert.is_nil(count.queries_wgmma)
     assert.are.equal(8, count.attend, out)
+    assert.are.equal(8, count.queries, out)
   end)
 
   it("says how to do without where it breaks the device", function()

@@ -1,0 +1,447 @@
+/* attention_grad_wgmma.cu -- the gradient of attention by Hopper's warpgroups
+ *
+ * As attention_grad_mma.cu: dq by tiles of queries, dk and dv by tiles of keys,
+ * scores computed twice, no sum shared.  A block has 128 rows of one side; tiles
+ * of the other are copied in turns, three of which are there: while a turn's
+ * scores are computed its sums of the turn before are still being added to.
+ *
+ * SPDX-License-Identifier: MIT */
+#include "attention_wgmma.cuh"
+
+namespace {
+
+#define LOG2_E 1.442695040888963
+
+/* Rows of the other side at a time, of which so many tiles are there. */
+enum { N = 64, STAGES = 3 };
+
+template <typename T> struct gradient_group_call {
+  mrt_attention n;
+  mrt_heads<T> q, k, v, dout, dq, dk, dv;
+  mrt_any<float> lse;
+  const float *delta;
+};
+
+#ifdef MRT_HAS_WGMMA
+
+/* lse in powers of 2 and delta of query t; what makes weights 0 where it saw no
+ * key or is none. */
+template <typename T>
+MRT_DEVICE void get_terms(const gradient_group_call<T> &c, int64_t head, int t,
+                          float *lse, float *delta) {
+  *lse = INFINITY, *delta = 0;
+  if (t >= c.n.T) return;
+  float x = mrt_get<float>(c.lse, head * c.n.T + t);
+  if (x == -INFINITY) return;
+  *lse = x * (float)LOG2_E;
+  *delta = c.delta[head * c.n.T + t];
+}
+
+/* What a block walks: pairs of tiles of the other side, keys and values or
+ * queries and dout. */
+template <typename T> struct walk {
+  mrt_part<T> one, two; /* the next pair's */
+  int stage;            /* the pair's that is looked at */
+  uint32_t mine, pairs; /* in shared memory: the block's own two tiles; pairs */
+};
+template <int W> constexpr uint32_t pair_bytes = 2 * N *W * 2;
+
+/* A thread's terms: those of its two rows, or of columns. */
+struct of_rows {
+  float lse[2], delta[2];
+};
+struct of_columns {
+  const float *lse, *delta;
+};
+MRT_DEVICE float lse_at(const of_rows &x, int r, int) { return x.lse[r]; }
+MRT_DEVICE float delta_at(const of_rows &x, int r, int) { return x.delta[r]; }
+MRT_DEVICE float lse_at(const of_columns &x, int, int j) { return x.lse[j]; }
+MRT_DEVICE float delta_at(const of_columns &x, int, int j) {
+  return x.delta[j];
+}
+
+/* Do a warp's 16 rows see all of the other side's from s on? */
+MRT_DEVICE bool see_all(const mrt_seen_span *seen, int s) {
+  bool whole = true;
+  MRT_UNROLL
+  for (int r = 0; r < 2; r++)
+    whole = whole && seen[r].from <= s && s + N <= seen[r].end;
+  return __all_sync(0xffffffff, whole);
+}
+/* Nothing where a row does not see a column. */
+MRT_DEVICE void leave_unseen(const mrt_seen_span *seen, int s, float w[][4]) {
+  int column = mrt_lane() % 4 * 2;
+  MRT_UNROLL
+  for (int r = 0; r < 2; r++) {
+    int from = seen[r].from - s - column, end = seen[r].end - s - column;
+    MRT_UNROLL
+    for (int j = 0; j < N / 8 * 2; j++) {
+      int other = j / 2 * 8 + j % 2;
+      float *x = &w[j / 2][r * 2 + j % 2];
+      *x = other >= from && other < end ? *x : 0;
+    }
+  }
+}
+/* Scores become weights, */
+template <typename X>
+MRT_DEVICE void weigh(const X &terms, float unit, float w[][4]) {
+  int column = mrt_lane() % 4 * 2;
+  MRT_UNROLL
+  for (int i = 0; i < N / 2; i++) {
+    int r = i % 4 / 2, j = i / 4 * 8 + column + i % 2;
+    float *x = &w[i / 4][i % 4];
+    *x = mrt_exp2(fmaf(*x, unit, -lse_at(terms, r, j)));
+  }
+}
+/* and gradients of weights those of scores, less the scale. */
+template <typename X>
+MRT_DEVICE void weigh_gradients(const X &terms, const float w[][4],
+                                float dp[][4]) {
+  int column = mrt_lane() % 4 * 2;
+  MRT_UNROLL
+  for (int i = 0; i < N / 2; i++) {
+    int r = i % 4 / 2, j = i / 4 * 8 + column + i % 2;
+    float *x = &dp[i / 4][i % 4];
+    *x = w[i / 4][i % 4] * (*x - delta_at(terms, r, j));
+  }
+}
+
+/* Begin the scores of the block's rows and the pair's, and of their gradients: a
+ * group each. */
+template <typename T, int W>
+MRT_DEVICE void begin_scores(const walk<T> &x, float *w, float *dp) {
+  constexpr int ROWS = MRT_BLOCK_ROWS;
+  int group = (int)threadIdx.x / MRT_GROUP_THREADS;
+  uint32_t pair = x.pairs + (uint32_t)x.stage * pair_bytes<W>;
+  uint64_t mine = mrt_row_step(MRT_GROUP_ROWS * group);
+  mrt_wgmma_fence();
+  mrt_group_scores<T, W, N, ROWS>(w, mrt_matrix_at<ROWS>(x.mine) + mine,
+                                  mrt_matrix_at<N>(pair));
+  mrt_wgmma_commit();
+  mrt_group_scores<T, W, N, ROWS>(
+      dp, mrt_matrix_at<ROWS>(x.mine + ROWS * W * sizeof(T)) + mine,
+      mrt_matrix_at<N>(pair + pair_bytes<W> / 2));
+  mrt_wgmma_commit();
+}
+/* sum += weights by the pair's first tile, or its second. */
+template <typename T, int W>
+MRT_DEVICE void begin_sum(const walk<T> &x, int which,
+                          uint32_t weights[N / 16][4], float *sum) {
+  uint32_t at = x.pairs + (uint32_t)x.stage * pair_bytes<W>;
+  mrt_pin<N / 4>(&weights[0][0]);
+  mrt_wgmma_fence();
+  mrt_group_add<T, W, N>(
+      sum, weights, mrt_matrix_at<N>(at + (uint32_t)which * pair_bytes<W> / 2));
+  mrt_wgmma_commit();
+}
+
+/* A turn begins: the pair is there, all that was read two turns ago has been
+ * read.  The whole block calls, and then begins the next pair. */
+MRT_DEVICE void begin_turn(void) {
+  mrt_copies_wait_but<0>();
+  mrt_shared_written();
+  __syncthreads();
+}
+template <typename T> MRT_DEVICE uint32_t next_stage(const walk<T> &x) {
+  return x.stage == STAGES - 1 ? 0u : (uint32_t)x.stage + 1;
+}
+/* Begin to copy the next pair, steps apart, behind the one that is looked at. */
+template <typename T, int W>
+MRT_DEVICE void begin_pair(walk<T> *x, uint32_t stage, int64_t one,
+                           int64_t two) {
+  uint32_t at = x->pairs + stage * pair_bytes<W>;
+  mrt_part_begin<W, N>(&x->one, one, at);
+  mrt_part_begin<W, N>(&x->two, two, at + pair_bytes<W> / 2);
+}
+template <typename T, int W>
+MRT_DEVICE void begin_mine(const walk<T> &x, mrt_part<T> one, int64_t one_step,
+                           mrt_part<T> two, int64_t two_step) {
+  constexpr int ROWS = MRT_BLOCK_ROWS;
+  mrt_part_begin<W, ROWS>(&one, one_step, x.mine);
+  mrt_part_begin<W, ROWS>(&two, two_step, x.mine + ROWS * W * sizeof(T));
+}
+
+/* ---- dq ------------------------------------------------------------------ */
+
+MRT_DEVICE int tiles_of(int from, int end) {
+  return end > from ? (end - from + N - 1) / N : 0;
+}
+
+/* Of the block's `all` tiles of keys, from s on, a warpgroup sees the first. */
+template <typename T, int W>
+MRT_DEVICE void sum_keys(const gradient_group_call<T> &c, walk<T> x, int s,
+                         int tiles, int all, const mrt_seen_span *seen,
+                         const of_rows &terms, float sum[W / 8][4]) {
+  const float unit = (float)(c.n.scale * LOG2_E);
+  float w[N / 8][4], dp[N / 8][4];
+  uint32_t weights[N / 16][4];
+  mrt_pin<W / 2>(&sum[0][0]);
+  for (int j = 0; j < all; j++, s += N) {
+    begin_turn();
+    if (j + 1 < all)
+      begin_pair<T, W>(&x, next_stage(x), c.k.strides[1], c.v.strides[1]);
+    mrt_copies_commit();
+    if (j < tiles) {
+      begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
+      mrt_wgmma_wait<1>();
+      mrt_pin<N / 2>(&w[0][0]);
+      bool whole = see_all(seen, s);
+      weigh(terms, unit, w);
+      if (!whole) leave_unseen(seen, s, w);
+      mrt_wgmma_wait<0>();
+      mrt_pin<N / 2>(&dp[0][0]);
+      weigh_gradients(terms, w, dp);
+      if (!whole) leave_unseen(seen, s, dp);
+      mrt_group_pack<T, N>(dp, weights);
+      begin_sum<T, W>(x, 0, weights, &sum[0][0]);
+    }
+    x.stage = (int)next_stage(x);
+  }
+  mrt_wgmma_wait<0>();
+  mrt_pin<W / 2>(&sum[0][0]);
+}
+
+#endif
+
+template <typename T, int W> constexpr int bytes_of(void) {
+  return (int)sizeof(T) * W * (2 * MRT_BLOCK_ROWS + 2 * STAGES * N) +
+         MRT_TILE_ALIGN;
+}
+
+template <typename T, int W>
+__global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
+    queries_wgmma(gradient_group_call<T> c, int64_t tiles) {
+#ifdef MRT_HAS_WGMMA
+  MRT_SHARED(T, shared);
+  int warp = (int)threadIdx.x / 32, lane = mrt_lane();
+  for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
+       item += gridDim.x) {
+    int64_t head = item / tiles;
+    int t = (int)(tiles - 1 - item % tiles) * MRT_BLOCK_ROWS;
+    int b = (int)(head / c.n.H), h = (int)(head % c.n.H);
+    int hk = h / (int)c.n.group, row = t + 16 * warp + lane / 4;
+    mrt_sample sample = mrt_sample_of(c.n, b);
+    mrt_band band = mrt_band_of(c.n, sample);
+    mrt_seen_span all = mrt_seen_by_some(band, t, MRT_BLOCK_ROWS, N);
+    int end =
+        mrt_seen_by_some(band, t + warp / 4 * MRT_GROUP_ROWS, MRT_GROUP_ROWS, N)
+            .end;
+    mrt_seen_span seen[2];
+    of_rows terms;
+    float sum[W / 8][4];
+    walk<T> x;
+    x.stage = 0, x.mine = mrt_first_tile(shared);
+    x.pairs = x.mine + 2 * MRT_BLOCK_ROWS * W * sizeof(T);
+    x.one = mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), all.from, sample.S);
+    x.two = mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), all.from, sample.S);
+    __syncthreads(); /* the last item's tiles have been read */
+    begin_mine<T, W>(
+        x, mrt_part_of<W>(c.q, mrt_head(c.q, b, h), t, sample.T),
+        c.q.strides[1],
+        mrt_part_of<W>(c.dout, mrt_head(c.dout, b, h), t, sample.T),
+        c.dout.strides[1]);
+    begin_pair<T, W>(&x, 0, c.k.strides[1], c.v.strides[1]);
+    mrt_copies_commit();
+    MRT_UNROLL
+    for (int r = 0; r < 2; r++) {
+      seen[r] = mrt_seen_by(band, row + 8 * r, 0);
+      get_terms(c, head, row + 8 * r, &terms.lse[r], &terms.delta[r]);
+    }
+    MRT_UNROLL
+    for (int i = 0; i < W / 2; i++) sum[i / 4][i % 4] = 0;
+    sum_keys<T, W>(c, x, all.from, tiles_of(all.from, end),
+                   tiles_of(all.from, all.end), seen, terms, sum);
+    MRT_UNROLL
+    for (int r = 0; r < 2; r++)
+      mrt_mma_put<W>(c.dq, b, h, row + 8 * r, sum, r, (float)c.n.scale);
+    mrt_copies_wait_but<0>();
+  }
+#endif
+}
+
+/* ---- dk and dv ----------------------------------------------------------- */
+
+/* What a block has of the pairs' queries.  And of its item what no register is
+ * free for meanwhile: which queries are there, and see its keys, of heads before
+ * h_end. */
+struct column_terms {
+  float lse[STAGES][N], delta[STAGES][N];
+  int64_t item;
+  int b, hk, s, h_end, there;
+  mrt_seen_span seers;
+};
+
+#ifdef MRT_HAS_WGMMA
+
+/* The queries that a block's keys are seen by are walked N at a time: of each
+ * head of the group those of a span. */
+struct query_walk {
+  int h, t;
+};
+
+/* The next pair is that of these queries. */
+template <typename T, int W>
+MRT_DEVICE void aim(const gradient_group_call<T> &c, int b, int there,
+                    const query_walk &at, walk<T> *x) {
+  x->one = mrt_part_of<W>(c.q, mrt_head(c.q, b, at.h), at.t, there);
+  x->two = mrt_part_of<W>(c.dout, mrt_head(c.dout, b, at.h), at.t, there);
+}
+template <typename T>
+MRT_DEVICE void put_terms(const gradient_group_call<T> &c, int b,
+                          const query_walk &at, uint32_t stage,
+                          column_terms *m) {
+  int j = (int)threadIdx.x;
+  if (j < N)
+    get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
+              &m->delta[stage][j]);
+}
+/* False: there are no more. */
+template <typename T, int W>
+MRT_DEVICE bool step_on(const gradient_group_call<T> &c, const column_terms &m,
+                        query_walk *at, walk<T> *x) {
+  at->t += N;
+  if (at->t < m.seers.end) return true;
+  at->t = m.seers.from, at->h++;
+  if (at->h >= m.h_end) return false;
+  aim<T, W>(c, m.b, m.there, *at, x);
+  return true;
+}
+
+template <typename T, int W>
+MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
+                            query_walk now, bool more,
+                            const mrt_seen_span *seen, column_terms *m,
+                            float dk[W / 8][4], float dv[W / 8][4]) {
+  const float unit = (float)(c.n.scale * LOG2_E);
+  float w[N / 8][4], dp[N / 8][4];
+  uint32_t p[N / 16][4], ds[N / 16][4];
+  mrt_pin<W / 2>(&dk[0][0]);
+  mrt_pin<W / 2>(&dv[0][0]);
+  while (more) {
+    int t = now.t;
+    uint32_t next = next_stage(x);
+    of_columns terms = { m->lse[x.stage], m->delta[x.stage] };
+    begin_turn();
+    more = step_on<T, W>(c, *m, &now, &x);
+    if (more) begin_pair<T, W>(&x, next, c.q.strides[1], c.dout.strides[1]);
+    mrt_copies_commit();
+    begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
+    if (more) put_terms(c, m->b, now, next, m);
+    mrt_wgmma_wait<1>();
+    mrt_pin<N / 2>(&w[0][0]);
+    bool whole = see_all(seen, t);
+    weigh(terms, unit, w);
+    if (!whole) leave_unseen(seen, t, w);
+    mrt_wgmma_wait<0>();
+    mrt_pin<N / 2>(&dp[0][0]);
+    weigh_gradients(terms, w, dp);
+    if (!whole) leave_unseen(seen, t, dp);
+    mrt_group_pack<T, N>(w, p);
+    mrt_group_pack<T, N>(dp, ds);
+    mrt_pin<N / 4>(&ds[0][0]); /* before the first sum begins */
+    begin_sum<T, W>(x, 1, p, &dv[0][0]);
+    begin_sum<T, W>(x, 0, ds, &dk[0][0]);
+    if (W > 64)
+      mrt_wgmma_wait<0>(); /* no registers for p and ds beside w, dp */
+    x.stage = (int)next;
+  }
+  mrt_wgmma_wait<0>();
+  mrt_pin<W / 2>(&dk[0][0]);
+  mrt_pin<W / 2>(&dv[0][0]);
+}
+
+#endif
+
+template <typename T, int W>
+__global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
+    keys_wgmma(gradient_group_call<T> c, int64_t tiles, int64_t items) {
+#ifdef MRT_HAS_WGMMA
+  MRT_SHARED(T, shared);
+  __shared__ column_terms m;
+  int warp = (int)threadIdx.x / 32, lane = mrt_lane();
+  for (int64_t item = blockIdx.x; item < items; item = m.item + gridDim.x) {
+    int64_t head = item / tiles;
+    int s = (int)(item % tiles) * MRT_BLOCK_ROWS, row = 16 * warp + lane / 4;
+    int b = (int)(head / c.n.Hk), hk = (int)(head % c.n.Hk);
+    int group = (int)c.n.group;
+    mrt_sample sample = mrt_sample_of(c.n, b);
+    mrt_band band = mrt_turned(mrt_band_of(c.n, sample));
+    mrt_seen_span seers = mrt_seen_by_some(band, s, MRT_BLOCK_ROWS, N), seen[2];
+    query_walk now = { hk * group, seers.from };
+    bool more = seers.from < seers.end;
+    float dk[W / 8][4], dv[W / 8][4];
+    walk<T> x;
+    x.stage = 0, x.mine = mrt_first_tile(shared);
+    x.pairs = x.mine + 2 * MRT_BLOCK_ROWS * W * sizeof(T);
+    __syncthreads(); /* the last item's tiles, and m, have been read */
+    if (threadIdx.x == 0) {
+      m.item = item, m.b = b, m.hk = hk, m.s = s, m.h_end = (hk + 1) * group;
+      m.there = (int)sample.T, m.seers = seers;
+    }
+    begin_mine<T, W>(x, mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), s, sample.S),
+                     c.k.strides[1],
+                     mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), s, sample.S),
+                     c.v.strides[1]);
+    if (more) {
+      aim<T, W>(c, b, (int)sample.T, now, &x);
+      begin_pair<T, W>(&x, 0, c.q.strides[1], c.dout.strides[1]);
+      put_terms(c, b, now, 0, &m);
+    }
+    mrt_copies_commit();
+    MRT_UNROLL
+    for (int r = 0; r < 2; r++) seen[r] = mrt_seen_by(band, s + row + 8 * r, 0);
+    MRT_UNROLL
+    for (int i = 0; i < W / 2; i++) dk[i / 4][i % 4] = dv[i / 4][i % 4] = 0;
+    sum_queries<T, W>(c, x, now, more, seen, &m, dk, dv);
+    mrt_copies_wait_but<0>();
+    __syncthreads(); /* what m has is there, though there were no queries */
+    MRT_UNROLL
+    for (int r = 0; r < 2; r++) {
+      int mine = m.s + row + 8 * r;
+      mrt_mma_put<W>(c.dk, m.b, m.hk, mine, dk, r, (float)c.n.scale);
+      mrt_mma_put<W>(c.dv, m.b, m.hk, mine, dv, r, 1.0f);
+    }
+  }
+#endif
+}
+
+template <typename T, int W>
+static void run(const mrt_call *c, const float *delta) {
+  gradient_group_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
+                               mrt_heads_of<T>(&c->in[0]),
+                               mrt_heads_of<T>(&c->in[1]),
+                               mrt_heads_of<T>(&c->in[2]),
+                               mrt_heads_of<T>(&c->in[5]),
+                               mrt_heads_of<T>(&c->out[0]),
+                               mrt_heads_of<T>(&c->out[1]),
+                               mrt_heads_of<T>(&c->out[2]),
+                               mrt_at_any<float>(c->in, 4, c->nin),
+                               delta };
+  constexpr int bytes = bytes_of<T, W>();
+  int64_t by_t = mrt_tiles(a.n.T, MRT_BLOCK_ROWS);
+  int64_t by_s = mrt_tiles(a.n.S, MRT_BLOCK_ROWS);
+  int64_t heads = a.n.B * a.n.H, key_heads = a.n.B * a.n.Hk;
+  mrt_allow_shared(queries_wgmma<T, W>, bytes);
+  mrt_allow_shared(keys_wgmma<T, W>, bytes);
+  if (heads * by_t > 0)
+    MRT_LAUNCH(mrt_blocks(heads * by_t, 1), MRT_BLOCK_THREADS, bytes,
+               c->run->queue, queries_wgmma<T, W>)
+  (a, by_t);
+  if (key_heads * by_s > 0)
+    MRT_LAUNCH(mrt_blocks(key_heads * by_s, 1), MRT_BLOCK_THREADS, bytes,
+               c->run->queue, keys_wgmma<T, W>)
+  (a, by_s, key_heads * by_s);
+}
+
+} // namespace
+
+bool mrt_attention_grad_wgmma(const mrt_call *c, const float *delta) {
+  mrt_attention n = mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER);
+  int dtype = mrt_mma_dtype(n, &c->in[0], &c->in[1], &c->in[2], &c->in[5],
+                            &c->out[0], &c->out[1], &c->out[2]);
+  if (dtype == MRT_DTYPE_COUNT || mrt_attention_adjusts(n) ||
+      !mrt_mma_packs(&c->in[0], &c->in[1], &c->in[2], &c->in[5]))
+    return false;
+  MRT_MMA_DISPATCH(dtype, n, T, W, run<T, W>(c, delta));
+  return true;
+}
