@@ -1,9 +1,10 @@
 /* attention_grad_wgmma.cu -- the gradient of attention by Hopper's warpgroups
  *
  * As attention_grad_mma.cu: dq by tiles of queries, dk and dv by tiles of keys,
- * scores computed twice, no sum shared.  A block has 128 rows of one side; tiles
- * of the other are copied in turns, three of which are there: while a turn's
- * scores are computed its sums of the turn before are still being added to.
+ * scores computed twice, no sum shared.  A block has 128 rows of one side;
+ * tiles of the other are copied in turns, three of which are there: while a
+ * turn's scores are computed its sums of the turn before are still being added
+ * to.
  *
  * SPDX-License-Identifier: MIT */
 #include "attention_wgmma.cuh"
@@ -30,9 +31,11 @@ template <typename T>
 MRT_DEVICE void get_terms(const gradient_group_call<T> &c, int64_t head, int t,
                           float *lse, float *delta) {
   *lse = INFINITY, *delta = 0;
-  if (t >= c.n.T) return;
+  if (t >= c.n.T)
+    return;
   float x = mrt_get<float>(c.lse, head * c.n.T + t);
-  if (x == -INFINITY) return;
+  if (x == -INFINITY)
+    return;
   *lse = x * (float)LOG2_E;
   *delta = c.delta[head * c.n.T + t];
 }
@@ -41,10 +44,14 @@ MRT_DEVICE void get_terms(const gradient_group_call<T> &c, int64_t head, int t,
  * queries and dout. */
 template <typename T> struct walk {
   mrt_part<T> one, two; /* the next pair's */
-  int stage;            /* the pair's that is looked at */
-  uint32_t mine, pairs; /* in shared memory: the block's own two tiles; pairs */
+  int stage;            /* way to the pair that is looked at, in bytes */
+  uint32_t at; /* in shared memory: two tiles of the block's own rows, pairs */
+  uint32_t to; /* of the thread's pack in the first pair's first tile */
 };
-template <int W> constexpr uint32_t pair_bytes = 2 * N *W * 2;
+template <int W> constexpr int mine_bytes = MRT_BLOCK_ROWS *W * 2;
+template <int W> constexpr int tile_bytes = N *W * 2;
+template <int W> constexpr int pair_bytes = 2 * tile_bytes<W>;
+template <int W> constexpr int pairs_on = 2 * mine_bytes<W>;
 
 /* A thread's terms: those of its two rows, or of columns. */
 struct of_rows {
@@ -106,32 +113,31 @@ MRT_DEVICE void weigh_gradients(const X &terms, const float w[][4],
   }
 }
 
-/* Begin the scores of the block's rows and the pair's, and of their gradients: a
- * group each. */
+/* Begin the scores of the block's rows and the pair's, and of their gradients:
+ * a group each. */
 template <typename T, int W>
 MRT_DEVICE void begin_scores(const walk<T> &x, float *w, float *dp) {
   constexpr int ROWS = MRT_BLOCK_ROWS;
-  int group = (int)threadIdx.x / MRT_GROUP_THREADS;
-  uint32_t pair = x.pairs + (uint32_t)x.stage * pair_bytes<W>;
-  uint64_t mine = mrt_row_step(MRT_GROUP_ROWS * group);
+  int group = mrt_in_warp((int)threadIdx.x / MRT_GROUP_THREADS);
+  uint32_t mine =
+      mrt_matrix_at<ROWS>(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
+  uint32_t pair = mrt_matrix_at<N>(x.at) + mrt_bytes_on(pairs_on<W> + x.stage);
   mrt_wgmma_fence();
-  mrt_group_scores<T, W, N, ROWS>(w, mrt_matrix_at<ROWS>(x.mine) + mine,
-                                  mrt_matrix_at<N>(pair));
+  mrt_group_scores<T, W, N, ROWS>(w, mine, pair);
   mrt_wgmma_commit();
-  mrt_group_scores<T, W, N, ROWS>(
-      dp, mrt_matrix_at<ROWS>(x.mine + ROWS * W * sizeof(T)) + mine,
-      mrt_matrix_at<N>(pair + pair_bytes<W> / 2));
+  mrt_group_scores<T, W, N, ROWS>(dp, mine + mrt_bytes_on(mine_bytes<W>),
+                                  pair + mrt_bytes_on(tile_bytes<W>));
   mrt_wgmma_commit();
 }
-/* sum += weights by the pair's first tile, or its second. */
+/* sum += weights by the pair's first tile (0), or its second. */
 template <typename T, int W>
 MRT_DEVICE void begin_sum(const walk<T> &x, int which,
                           uint32_t weights[N / 16][4], float *sum) {
-  uint32_t at = x.pairs + (uint32_t)x.stage * pair_bytes<W>;
+  int on = pairs_on<W> + which * tile_bytes<W> + x.stage;
   mrt_pin<N / 4>(&weights[0][0]);
   mrt_wgmma_fence();
-  mrt_group_add<T, W, N>(
-      sum, weights, mrt_matrix_at<N>(at + (uint32_t)which * pair_bytes<W> / 2));
+  mrt_group_add<T, W, N>(sum, weights,
+                         mrt_matrix_at<N>(x.at) + mrt_bytes_on(on));
   mrt_wgmma_commit();
 }
 
@@ -142,29 +148,33 @@ MRT_DEVICE void begin_turn(void) {
   mrt_shared_written();
   __syncthreads();
 }
-template <typename T> MRT_DEVICE uint32_t next_stage(const walk<T> &x) {
-  return x.stage == STAGES - 1 ? 0u : (uint32_t)x.stage + 1;
+template <int W> MRT_DEVICE int stage_after(int stage) {
+  return stage == (STAGES - 1) * pair_bytes<W> ? 0 : stage + pair_bytes<W>;
 }
-/* Begin to copy the next pair, steps apart, behind the one that is looked at. */
+/* Begin to copy the next pair, of rows so many elements apart. */
 template <typename T, int W>
-MRT_DEVICE void begin_pair(walk<T> *x, uint32_t stage, int64_t one,
-                           int64_t two) {
-  uint32_t at = x->pairs + stage * pair_bytes<W>;
-  mrt_part_begin<W, N>(&x->one, one, at);
-  mrt_part_begin<W, N>(&x->two, two, at + pair_bytes<W> / 2);
+MRT_DEVICE void begin_pair(walk<T> *x, int stage, int64_t one, int64_t two) {
+  mrt_part_begin<W, N>(&x->one, one, x->to + stage);
+  mrt_part_begin<W, N>(&x->two, two, x->to + stage + tile_bytes<W>);
 }
 template <typename T, int W>
 MRT_DEVICE void begin_mine(const walk<T> &x, mrt_part<T> one, int64_t one_step,
                            mrt_part<T> two, int64_t two_step) {
   constexpr int ROWS = MRT_BLOCK_ROWS;
-  mrt_part_begin<W, ROWS>(&one, one_step, x.mine);
-  mrt_part_begin<W, ROWS>(&two, two_step, x.mine + ROWS * W * sizeof(T));
+  uint32_t to = x.at + mrt_part_place<W, ROWS>();
+  mrt_part_begin<W, ROWS>(&one, one_step, to);
+  mrt_part_begin<W, ROWS>(&two, two_step, to + mine_bytes<W>);
+}
+template <int W, typename T>
+MRT_DEVICE void place(const void *shared, walk<T> *x) {
+  x->stage = 0, x->at = mrt_first_tile(shared);
+  x->to = x->at + pairs_on<W> + mrt_part_place<W, N>();
 }
 
 /* ---- dq ------------------------------------------------------------------ */
 
 MRT_DEVICE int tiles_of(int from, int end) {
-  return end > from ? (end - from + N - 1) / N : 0;
+  return mrt_in_warp(end > from ? (end - from + N - 1) / N : 0);
 }
 
 /* Of the block's `all` tiles of keys, from s on, a warpgroup sees the first. */
@@ -176,10 +186,12 @@ MRT_DEVICE void sum_keys(const gradient_group_call<T> &c, walk<T> x, int s,
   float w[N / 8][4], dp[N / 8][4];
   uint32_t weights[N / 16][4];
   mrt_pin<W / 2>(&sum[0][0]);
+  MRT_NO_UNROLL
   for (int j = 0; j < all; j++, s += N) {
     begin_turn();
     if (j + 1 < all)
-      begin_pair<T, W>(&x, next_stage(x), c.k.strides[1], c.v.strides[1]);
+      begin_pair<T, W>(&x, stage_after<W>(x.stage), c.k.strides[1],
+                       c.v.strides[1]);
     mrt_copies_commit();
     if (j < tiles) {
       begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
@@ -187,15 +199,19 @@ MRT_DEVICE void sum_keys(const gradient_group_call<T> &c, walk<T> x, int s,
       mrt_pin<N / 2>(&w[0][0]);
       bool whole = see_all(seen, s);
       weigh(terms, unit, w);
-      if (!whole) leave_unseen(seen, s, w);
+      if (!whole)
+        leave_unseen(seen, s, w);
       mrt_wgmma_wait<0>();
       mrt_pin<N / 2>(&dp[0][0]);
       weigh_gradients(terms, w, dp);
-      if (!whole) leave_unseen(seen, s, dp);
+      if (!whole)
+        leave_unseen(seen, s, dp);
       mrt_group_pack<T, N>(dp, weights);
       begin_sum<T, W>(x, 0, weights, &sum[0][0]);
+    } else {
+      mrt_wgmma_wait<0>(); /* nobody else does */
     }
-    x.stage = (int)next_stage(x);
+    x.stage = stage_after<W>(x.stage);
   }
   mrt_wgmma_wait<0>();
   mrt_pin<W / 2>(&sum[0][0]);
@@ -230,8 +246,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
     of_rows terms;
     float sum[W / 8][4];
     walk<T> x;
-    x.stage = 0, x.mine = mrt_first_tile(shared);
-    x.pairs = x.mine + 2 * MRT_BLOCK_ROWS * W * sizeof(T);
+    place<W>(shared, &x);
     x.one = mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), all.from, sample.S);
     x.two = mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), all.from, sample.S);
     __syncthreads(); /* the last item's tiles have been read */
@@ -248,7 +263,8 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
       get_terms(c, head, row + 8 * r, &terms.lse[r], &terms.delta[r]);
     }
     MRT_UNROLL
-    for (int i = 0; i < W / 2; i++) sum[i / 4][i % 4] = 0;
+    for (int i = 0; i < W / 2; i++)
+      sum[i / 4][i % 4] = 0;
     sum_keys<T, W>(c, x, all.from, tiles_of(all.from, end),
                    tiles_of(all.from, all.end), seen, terms, sum);
     MRT_UNROLL
@@ -262,8 +278,8 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
 /* ---- dk and dv ----------------------------------------------------------- */
 
 /* What a block has of the pairs' queries.  And of its item what no register is
- * free for meanwhile: which queries are there, and see its keys, of heads before
- * h_end. */
+ * free for meanwhile: which queries are there, and see its keys, of heads
+ * before h_end. */
 struct column_terms {
   float lse[STAGES][N], delta[STAGES][N];
   int64_t item;
@@ -288,28 +304,26 @@ MRT_DEVICE void aim(const gradient_group_call<T> &c, int b, int there,
 }
 template <typename T>
 MRT_DEVICE void put_terms(const gradient_group_call<T> &c, int b,
-                          const query_walk &at, uint32_t stage,
-                          column_terms *m) {
+                          const query_walk &at, int stage, column_terms *m) {
   int j = (int)threadIdx.x;
   if (j < N)
     get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
               &m->delta[stage][j]);
 }
-/* False: there are no more. */
+/* As far as there are some. */
 template <typename T, int W>
-MRT_DEVICE bool step_on(const gradient_group_call<T> &c, const column_terms &m,
+MRT_DEVICE void step_on(const gradient_group_call<T> &c, const column_terms &m,
                         query_walk *at, walk<T> *x) {
   at->t += N;
-  if (at->t < m.seers.end) return true;
+  if (at->t < m.seers.end)
+    return;
   at->t = m.seers.from, at->h++;
-  if (at->h >= m.h_end) return false;
   aim<T, W>(c, m.b, m.there, *at, x);
-  return true;
 }
 
 template <typename T, int W>
 MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
-                            query_walk now, bool more,
+                            query_walk now, int turns,
                             const mrt_seen_span *seen, column_terms *m,
                             float dk[W / 8][4], float dv[W / 8][4]) {
   const float unit = (float)(c.n.scale * LOG2_E);
@@ -317,25 +331,31 @@ MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
   uint32_t p[N / 16][4], ds[N / 16][4];
   mrt_pin<W / 2>(&dk[0][0]);
   mrt_pin<W / 2>(&dv[0][0]);
-  while (more) {
-    int t = now.t;
-    uint32_t next = next_stage(x);
-    of_columns terms = { m->lse[x.stage], m->delta[x.stage] };
+  MRT_NO_UNROLL
+  for (int j = 0; j < turns; j++) {
+    int t = now.t, i = x.stage / pair_bytes<W>;
+    int next = stage_after<W>(x.stage);
     begin_turn();
-    more = step_on<T, W>(c, *m, &now, &x);
-    if (more) begin_pair<T, W>(&x, next, c.q.strides[1], c.dout.strides[1]);
+    if (j + 1 < turns) {
+      step_on<T, W>(c, *m, &now, &x);
+      begin_pair<T, W>(&x, next, c.q.strides[1], c.dout.strides[1]);
+    }
     mrt_copies_commit();
     begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
-    if (more) put_terms(c, m->b, now, next, m);
+    if (j + 1 < turns)
+      put_terms(c, m->b, now, next / pair_bytes<W>, m);
     mrt_wgmma_wait<1>();
     mrt_pin<N / 2>(&w[0][0]);
+    of_columns terms = {m->lse[i], m->delta[i]};
     bool whole = see_all(seen, t);
     weigh(terms, unit, w);
-    if (!whole) leave_unseen(seen, t, w);
+    if (!whole)
+      leave_unseen(seen, t, w);
     mrt_wgmma_wait<0>();
     mrt_pin<N / 2>(&dp[0][0]);
     weigh_gradients(terms, w, dp);
-    if (!whole) leave_unseen(seen, t, dp);
+    if (!whole)
+      leave_unseen(seen, t, dp);
     mrt_group_pack<T, N>(w, p);
     mrt_group_pack<T, N>(dp, ds);
     mrt_pin<N / 4>(&ds[0][0]); /* before the first sum begins */
@@ -343,7 +363,7 @@ MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
     begin_sum<T, W>(x, 0, ds, &dk[0][0]);
     if (W > 64)
       mrt_wgmma_wait<0>(); /* no registers for p and ds beside w, dp */
-    x.stage = (int)next;
+    x.stage = next;
   }
   mrt_wgmma_wait<0>();
   mrt_pin<W / 2>(&dk[0][0]);
@@ -367,12 +387,11 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_band band = mrt_turned(mrt_band_of(c.n, sample));
     mrt_seen_span seers = mrt_seen_by_some(band, s, MRT_BLOCK_ROWS, N), seen[2];
-    query_walk now = { hk * group, seers.from };
-    bool more = seers.from < seers.end;
+    query_walk now = {hk * group, seers.from};
+    int turns = tiles_of(seers.from, seers.end) * group;
     float dk[W / 8][4], dv[W / 8][4];
     walk<T> x;
-    x.stage = 0, x.mine = mrt_first_tile(shared);
-    x.pairs = x.mine + 2 * MRT_BLOCK_ROWS * W * sizeof(T);
+    place<W>(shared, &x);
     __syncthreads(); /* the last item's tiles, and m, have been read */
     if (threadIdx.x == 0) {
       m.item = item, m.b = b, m.hk = hk, m.s = s, m.h_end = (hk + 1) * group;
@@ -382,17 +401,19 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
                      c.k.strides[1],
                      mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), s, sample.S),
                      c.v.strides[1]);
-    if (more) {
+    if (turns > 0) {
       aim<T, W>(c, b, (int)sample.T, now, &x);
       begin_pair<T, W>(&x, 0, c.q.strides[1], c.dout.strides[1]);
       put_terms(c, b, now, 0, &m);
     }
     mrt_copies_commit();
     MRT_UNROLL
-    for (int r = 0; r < 2; r++) seen[r] = mrt_seen_by(band, s + row + 8 * r, 0);
+    for (int r = 0; r < 2; r++)
+      seen[r] = mrt_seen_by(band, s + row + 8 * r, 0);
     MRT_UNROLL
-    for (int i = 0; i < W / 2; i++) dk[i / 4][i % 4] = dv[i / 4][i % 4] = 0;
-    sum_queries<T, W>(c, x, now, more, seen, &m, dk, dv);
+    for (int i = 0; i < W / 2; i++)
+      dk[i / 4][i % 4] = dv[i / 4][i % 4] = 0;
+    sum_queries<T, W>(c, x, now, turns, seen, &m, dk, dv);
     mrt_copies_wait_but<0>();
     __syncthreads(); /* what m has is there, though there were no queries */
     MRT_UNROLL
@@ -407,16 +428,16 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
 
 template <typename T, int W>
 static void run(const mrt_call *c, const float *delta) {
-  gradient_group_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
-                               mrt_heads_of<T>(&c->in[0]),
-                               mrt_heads_of<T>(&c->in[1]),
-                               mrt_heads_of<T>(&c->in[2]),
-                               mrt_heads_of<T>(&c->in[5]),
-                               mrt_heads_of<T>(&c->out[0]),
-                               mrt_heads_of<T>(&c->out[1]),
-                               mrt_heads_of<T>(&c->out[2]),
-                               mrt_at_any<float>(c->in, 4, c->nin),
-                               delta };
+  gradient_group_call<T> a = {mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
+                              mrt_heads_of<T>(&c->in[0]),
+                              mrt_heads_of<T>(&c->in[1]),
+                              mrt_heads_of<T>(&c->in[2]),
+                              mrt_heads_of<T>(&c->in[5]),
+                              mrt_heads_of<T>(&c->out[0]),
+                              mrt_heads_of<T>(&c->out[1]),
+                              mrt_heads_of<T>(&c->out[2]),
+                              mrt_at_any<float>(c->in, 4, c->nin),
+                              delta};
   constexpr int bytes = bytes_of<T, W>();
   int64_t by_t = mrt_tiles(a.n.T, MRT_BLOCK_ROWS);
   int64_t by_s = mrt_tiles(a.n.S, MRT_BLOCK_ROWS);

@@ -120,8 +120,8 @@ static cudaError_t copy(trial *t, bool back) {
       back ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, t->c->queue);
 }
 
-/* The results of one form after those of the forward pass, if it is the gradient;
- * a broken device keeps its failure. */
+/* The results of one form; a gradient's are those of attention by the other.  A
+ * broken device keeps its failure. */
 static bool compute(trial *t, bool by_groups, bool is_grad) {
   fill(t);
   bool launched = copy(t, false) == cudaSuccess &&
@@ -153,8 +153,9 @@ static double apart(const trial *a, const trial *b, int i) {
   return most / largest;
 }
 
-/* Two roundings to the dtype, of sums that may be rounded otherwise. */
-static double is_apart(const trial *a, const trial *b, bool is_grad) {
+/* The same for all results, in units of what is allowed: two roundings to the
+ * dtype, of sums that may be rounded otherwise. */
+static double worst_of(const trial *a, const trial *b, bool is_grad) {
   double limit = a->dtype == MRT_bf16 ? 0x1p-6 : 0x1p-9, worst = 0;
   for (int i = is_grad ? DQ : O; i <= (is_grad ? DV : LSE); i++) {
     double off = apart(a, b, i) / (i == LSE ? 1e-4 : limit);
@@ -193,12 +194,16 @@ static bool try(mrt_cuda *c, mrt_dtype dtype, int64_t width, bool is_grad) {
   bool memory = a.there && a.here;
   bool computed =
       memory && compute(&a, false, is_grad) && compute(&b, true, is_grad);
-  double off = computed ? is_apart(&a, &b, is_grad) : 0;
+  bool nothing = computed && isnan(value_at(&b, is_grad ? DK : O, 0));
+  double off = computed ? worst_of(&a, &b, is_grad) : 0;
   if (a.there) cudaFreeAsync(a.there, c->queue);
   free(a.here);
   if (c->failed) return false;
   if (!memory) return say_no(c, dtype, width, is_grad, "no memory to try it");
   if (!computed) return say_no(c, dtype, width, is_grad, "it is not launched");
+  if (nothing)
+    return say_no(c, dtype, width, is_grad,
+                  "it computes nothing, as where sm_90a is not compiled for");
   if (!(off <= 1))
     return say_no(c, dtype, width, is_grad, "results are not the same");
   return true;

@@ -3,8 +3,8 @@
  * As attention_mma.cu, with its arithmetic.  In turn j a warpgroup begins the
  * scores of keys j, and then weights j - 1 times values, which go on while the
  * scores are softened; so o is scaled after these were added, not before.  The
- * other warpgroup's products, and another block's, go on in between.  Keys j + 1
- * and values j are copied meanwhile: two tiles of each are there.
+ * other warpgroup's products, and another block's, go on in between.  Keys j +
+ * 1 and values j are copied meanwhile: two tiles of each are there.
  *
  * From Shah et al., arXiv:2407.08608, of which this is the part without copies
  * by the copy engine and without a warpgroup of its own for them.
@@ -35,12 +35,18 @@ template <int W> struct progress {
   mrt_seen_span seen[2];
   float max[2], sum[2], o[W / 8][4];
 };
-/* What a block walks: tiles of keys and values. */
+/* What a block walks: tiles of keys and values, two of each in turns.  `odd` is
+ * the way from even turns' to that of the turn, in bytes. */
 template <typename T> struct walk {
   mrt_part<T> k, v; /* the next ones' */
-  int tiles;
-  uint32_t q, keys, values; /* in shared memory: one, two and two tiles */
+  int tiles, odd;
+  uint32_t at; /* in shared memory: a tile of queries, two of keys, of values */
+  uint32_t to; /* of the thread's pack in the first tile of keys */
 };
+template <int W> constexpr int tile_bytes = keys_of<W> *W * 2;
+template <int W> constexpr int keys_on = MRT_BLOCK_ROWS *W * 2;
+template <int W> constexpr int values_on = keys_on<W> + 2 * tile_bytes<W>;
+
 /* A block's item, for which no register is free meanwhile. */
 struct place {
   int64_t item;
@@ -51,8 +57,8 @@ template <int W> MRT_DEVICE int tiles_of(int from, int end) {
   return end > from ? (end - from + keys_of<W> - 1) / keys_of<W> : 0;
 }
 
-/* Scores of keys s .. become exponents of 2; those of keys that a query does not
- * see, -infinity. */
+/* Scores of keys s .. become exponents of 2; those of keys that a query does
+ * not see, -infinity. */
 template <int W>
 MRT_DEVICE void leave_seen(const progress<W> &p, int s, float unit,
                            float w[][4]) {
@@ -70,8 +76,8 @@ MRT_DEVICE void leave_seen(const progress<W> &p, int s, float unit,
 }
 
 /* Scores of keys s .. become weights; keep: what is left of the weight of what
- * was summed before.  Where all are seen their maximum is taken before the scale,
- * as in attention_mma.cu. */
+ * was summed before.  Where all are seen their maximum is taken before the
+ * scale, as in attention_mma.cu. */
 template <int W>
 MRT_DEVICE void soften(int s, float unit, float w[][4], progress<W> *p,
                        float *keep) {
@@ -107,56 +113,71 @@ MRT_DEVICE void soften(int s, float unit, float w[][4], progress<W> *p,
   }
 }
 
-/* Turn j begins: keys j and values j - 1 are there, all that was read before has
- * been read, keys j + 1 and values j are on their way.  The whole block calls. */
+/* Turn j begins: keys j and values j - 1 are there, all that was read before
+ * has been read, keys j + 1 and values j are on their way.  The whole block
+ * calls. */
 template <typename T, int W>
 MRT_DEVICE void turn(const attention_group_call<T> &c, walk<T> *x, int j) {
-  constexpr int N = keys_of<W>;
-  constexpr uint32_t TILE = N * W * sizeof(T);
+  constexpr int N = keys_of<W>, TILE = tile_bytes<W>;
   mrt_copies_wait_but<0>();
   mrt_shared_written();
   __syncthreads();
+  x->odd = j % 2 * TILE;
   if (j < x->tiles)
-    mrt_part_begin<W, N>(&x->v, c.v.strides[1], x->values + j % 2 * TILE);
+    mrt_part_begin<W, N>(&x->v, c.v.strides[1], x->to + 2 * TILE + x->odd);
   if (j + 1 < x->tiles)
-    mrt_part_begin<W, N>(&x->k, c.k.strides[1], x->keys + (j + 1) % 2 * TILE);
+    mrt_part_begin<W, N>(&x->k, c.k.strides[1], x->to + TILE - x->odd);
   mrt_copies_commit();
 }
+/* The turn's keys; and the values of the turn before. */
+template <typename T, int W> MRT_DEVICE uint32_t keys_at(const walk<T> &x) {
+  return mrt_matrix_at<keys_of<W>>(x.at) + mrt_bytes_on(keys_on<W> + x.odd);
+}
+template <typename T, int W> MRT_DEVICE uint32_t values_at(const walk<T> &x) {
+  return mrt_matrix_at<keys_of<W>>(x.at) +
+         mrt_bytes_on(values_on<W> + tile_bytes<W> - x.odd);
+}
 
-/* A warpgroup's turns: of the block's tiles, the first of which has key s first,
- * it sees the first `tiles`. */
+/* o weighs less; rarely, since a maximum seldom rises late. */
+template <int W>
+MRT_DEVICE void keep_part(const float *keep, float o[W / 8][4]) {
+  if (__all_sync(0xffffffff, keep[0] == 1 && keep[1] == 1))
+    return;
+  MRT_UNROLL
+  for (int d = 0; d < W / 2; d++)
+    o[d / 4][d % 4] *= keep[d % 4 / 2];
+}
+
+/* A warpgroup's turns: of the block's tiles, the first of which has key s
+ * first, it sees the first `tiles`. */
 template <typename T, int W>
 MRT_DEVICE void attend_keys(const attention_group_call<T> &c, walk<T> x, int s,
                             int tiles, progress<W> *p) {
-  constexpr int N = keys_of<W>;
-  constexpr uint32_t TILE = N * W * sizeof(T);
+  constexpr int N = keys_of<W>, ROWS = MRT_BLOCK_ROWS;
   const float unit = (float)(c.n.scale * LOG2_E);
-  int group = (int)threadIdx.x / MRT_GROUP_THREADS;
-  uint64_t q =
-      mrt_matrix_at<MRT_BLOCK_ROWS>(x.q) + mrt_row_step(MRT_GROUP_ROWS * group);
+  int group = mrt_in_warp((int)threadIdx.x / MRT_GROUP_THREADS);
+  uint32_t q = mrt_matrix_at<ROWS>(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
   float w[N / 8][4], keep[2];
   uint32_t weights[N / 16][4];
   turn<T, W>(c, &x, 0);
   if (tiles > 0) {
     mrt_wgmma_fence();
-    mrt_group_scores<T, W, N, MRT_BLOCK_ROWS>(&w[0][0], q,
-                                              mrt_matrix_at<N>(x.keys));
+    mrt_group_scores<T, W, N, ROWS>(&w[0][0], q, keys_at<T, W>(x));
     mrt_wgmma_commit();
     mrt_wgmma_wait<0>();
     mrt_pin<N / 2>(&w[0][0]);
     soften<W>(s, unit, w, p, keep);
     mrt_group_pack<T, N>(w, weights);
   }
+  MRT_NO_UNROLL
   for (int j = 1; j < tiles; j++) {
     turn<T, W>(c, &x, j);
-    uint64_t k = mrt_matrix_at<N>(x.keys + j % 2 * TILE);
-    uint64_t v = mrt_matrix_at<N>(x.values + (j - 1) % 2 * TILE);
     mrt_pin<W / 2>(&p->o[0][0]);
     mrt_pin<N / 4>(&weights[0][0]);
     mrt_wgmma_fence();
-    mrt_group_scores<T, W, N, MRT_BLOCK_ROWS>(&w[0][0], q, k);
+    mrt_group_scores<T, W, N, ROWS>(&w[0][0], q, keys_at<T, W>(x));
     mrt_wgmma_commit();
-    mrt_group_add<T, W, N>(&p->o[0][0], weights, v);
+    mrt_group_add<T, W, N>(&p->o[0][0], weights, values_at<T, W>(x));
     mrt_wgmma_commit();
     mrt_wgmma_wait<1>();
     mrt_pin<N / 2>(&w[0][0]);
@@ -164,23 +185,22 @@ MRT_DEVICE void attend_keys(const attention_group_call<T> &c, walk<T> x, int s,
     mrt_wgmma_wait<0>();
     mrt_pin<W / 2>(&p->o[0][0]);
     mrt_pin<N / 4>(&weights[0][0]);
-    MRT_UNROLL
-    for (int d = 0; d < W / 2; d++) p->o[d / 4][d % 4] *= keep[d % 4 / 2];
+    keep_part<W>(keep, p->o);
     mrt_group_pack<T, N>(w, weights);
   }
   if (tiles > 0) {
     turn<T, W>(c, &x, tiles);
-    uint64_t v = mrt_matrix_at<N>(x.values + (tiles - 1) % 2 * TILE);
     mrt_pin<W / 2>(&p->o[0][0]);
     mrt_pin<N / 4>(&weights[0][0]);
     mrt_wgmma_fence();
-    mrt_group_add<T, W, N>(&p->o[0][0], weights, v);
+    mrt_group_add<T, W, N>(&p->o[0][0], weights, values_at<T, W>(x));
     mrt_wgmma_commit();
     mrt_wgmma_wait<0>();
     mrt_pin<W / 2>(&p->o[0][0]);
   }
   MRT_NO_UNROLL
-  for (int j = tiles + 1; j <= x.tiles; j++) turn<T, W>(c, &x, j);
+  for (int j = tiles + 1; j <= x.tiles; j++)
+    turn<T, W>(c, &x, j);
 }
 
 template <typename T, int W>
@@ -214,18 +234,22 @@ MRT_DEVICE void attend_item(const attention_group_call<T> &c, int b, int h,
   mrt_part<T> q = mrt_part_of<W>(c.q, mrt_head(c.q, b, h), t, sample.T);
   x->k = mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), all.from, sample.S);
   x->v = mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), all.from, sample.S);
-  x->tiles = tiles_of<W>(all.from, all.end);
+  x->tiles = mrt_in_warp(tiles_of<W>(all.from, all.end));
   MRT_UNROLL
   for (int r = 0; r < 2; r++) {
     p->seen[r] = mrt_seen_by(band, t + 16 * warp + 8 * r + mrt_lane() / 4, 0);
     p->max[r] = -INFINITY, p->sum[r] = 0;
   }
   MRT_UNROLL
-  for (int d = 0; d < W / 2; d++) p->o[d / 4][d % 4] = 0;
-  mrt_part_begin<W, MRT_BLOCK_ROWS>(&q, c.q.strides[1], x->q);
-  if (x->tiles > 0) mrt_part_begin<W, N>(&x->k, c.k.strides[1], x->keys);
+  for (int d = 0; d < W / 2; d++)
+    p->o[d / 4][d % 4] = 0;
+  mrt_part_begin<W, MRT_BLOCK_ROWS>(
+      &q, c.q.strides[1], x->at + mrt_part_place<W, MRT_BLOCK_ROWS>());
+  if (x->tiles > 0)
+    mrt_part_begin<W, N>(&x->k, c.k.strides[1], x->to);
   mrt_copies_commit();
-  attend_keys<T, W>(c, *x, all.from, tiles_of<W>(all.from, end), p);
+  attend_keys<T, W>(c, *x, all.from, mrt_in_warp(tiles_of<W>(all.from, end)),
+                    p);
 }
 
 #endif
@@ -247,11 +271,11 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, blocks_of<W>)
     int b = (int)(head / c.n.H), h = (int)(head % c.n.H);
     walk<T> x;
     progress<W> p;
-    x.q = mrt_first_tile(shared);
-    x.keys = x.q + MRT_BLOCK_ROWS * W * sizeof(T);
-    x.values = x.keys + 2 * keys_of<W> * W * sizeof(T);
+    x.at = mrt_first_tile(shared), x.odd = 0;
+    x.to = x.at + keys_on<W> + mrt_part_place<W, keys_of<W>>();
     __syncthreads(); /* the last item's tiles, and m, have been read */
-    if (threadIdx.x == 0) m = { item, b, h, t };
+    if (threadIdx.x == 0)
+      m = {item, b, h, t};
     attend_item<T, W>(c, b, h, t, &x, &p);
     finish<T, W>(c, m.b, m.h, m.t + (int)threadIdx.x / 32 * 16, p);
   }
@@ -259,14 +283,15 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, blocks_of<W>)
 }
 
 template <typename T, int W> static void run(const mrt_call *c) {
-  attention_group_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_AFTER),
-                                mrt_heads_of<T>(&c->in[0]),
-                                mrt_heads_of<T>(&c->in[1]),
-                                mrt_heads_of<T>(&c->in[2]),
-                                mrt_heads_of<T>(&c->out[0]),
-                                (float *)c->out[1].data };
+  attention_group_call<T> a = {mrt_attention_of(c, MRT_ATTENTION_AFTER),
+                               mrt_heads_of<T>(&c->in[0]),
+                               mrt_heads_of<T>(&c->in[1]),
+                               mrt_heads_of<T>(&c->in[2]),
+                               mrt_heads_of<T>(&c->out[0]),
+                               (float *)c->out[1].data};
   int64_t tiles = mrt_tiles(a.n.T, MRT_BLOCK_ROWS);
-  if (a.n.B * a.n.H * tiles == 0) return;
+  if (a.n.B * a.n.H * tiles == 0)
+    return;
   mrt_allow_shared(attend_wgmma<T, W>, bytes_of<W>());
   MRT_LAUNCH(mrt_blocks(a.n.B * a.n.H * tiles, 1), MRT_BLOCK_THREADS,
              bytes_of<W>(), c->run->queue, attend_wgmma<T, W>)

@@ -6,10 +6,11 @@
  *     mrt_wgmma_wait<0>();
  *
  * begins d (+)= a b for a [64, 16], b [16, N], d [64, N] in float, of 16-bit
- * floats; all 128 threads call.  Until a wait leaves its group out neither d nor
- * a's registers may be touched, nor shared memory that is read be written; before
- * the fence they have been.  a and b lie in shared memory, or a in registers.
- * With g = lane / 4, t = lane % 4 and i = 16 (warp % 4) + g a thread holds
+ * floats; all 128 threads call.  Until a wait leaves its group out neither d
+ * nor a's registers may be touched, nor shared memory that is read be written;
+ * before the fence they have been.  a and b lie in shared memory, or a in
+ * registers. With g = lane / 4, t = lane % 4 and i = 16 (warp % 4) + g a thread
+ * holds
  *
  *     a[0], a[1]  row i, i + 8      columns 2t, 2t + 1
  *     a[2], a[3]  row i, i + 8      columns 2t + 8, 2t + 9
@@ -20,8 +21,8 @@
  * In shared memory matrices are parts of tiles of R rows (a multiple of 8) and
  * W columns (of 64): panels of 64 columns, one behind the other, of rows of 128
  * bytes, whose packs of 16 bytes are swizzled: pack c of row r lies at place
- * c ^ r % 8.  A tile begins at a multiple of 1024 bytes.  Rows of such a tile are
- * a's rows or b's columns ("K-major"), or, TURNED, b's rows ("MN-major").
+ * c ^ r % 8.  A tile begins at a multiple of 1024 bytes.  Rows of such a tile
+ * are a's rows or b's columns ("K-major"), or, TURNED, b's rows ("MN-major").
  *
  * From the PTX ISA: wgmma.mma_async.m64nNk16, matrix descriptor, canonical
  * layouts.  Where the target has no wgmma MRT_HAS_WGMMA is not defined, and
@@ -41,7 +42,8 @@
 #endif
 
 enum { MRT_GROUP_THREADS = 128, MRT_GROUP_ROWS = 64 };
-/* Of tiles: bytes of a panel's row, columns of a panel, and where one begins. */
+/* Of tiles: bytes of a panel's row, columns of a panel, and where one begins.
+ */
 enum { MRT_PANEL_BYTES = 128, MRT_PANEL = 64, MRT_TILE_ALIGN = 1024 };
 
 #ifdef __CUDA_ARCH__
@@ -62,44 +64,45 @@ MRT_DEVICE uint32_t mrt_shared_address(const void *at) {
   return 0;
 #endif
 }
-/* The address where the first tile in there can begin; MRT_TILE_ALIGN bytes more
- * must be there than tiles take. */
+/* The address where the first tile in there can begin; MRT_TILE_ALIGN bytes
+ * more must be there than tiles take. */
 MRT_DEVICE uint32_t mrt_first_tile(const void *shared) {
   const uint32_t most = MRT_TILE_ALIGN - 1;
   return (mrt_shared_address(shared) + most) & ~most;
 }
-/* Of the pack of 8 elements that begins at this row and column, in bytes from the
- * tile's address. */
+/* Of the pack of 8 elements that begins at this row and column, in bytes from
+ * the tile's address. */
 template <int R> MRT_DEVICE uint32_t mrt_pack_at(int row, int column) {
   int pack = column % MRT_PANEL / 8 ^ row % 8;
   return (uint32_t)((column / MRT_PANEL * R + row) * MRT_PANEL_BYTES +
                     pack * 16);
 }
 
-/* The descriptor of a matrix in a tile of R rows at this address.  As rows or
- * columns of 16, of a step along the other side, it begins with mrt_panel_step;
- * turned, its 16 rows begin with mrt_row_step. */
-template <int R> MRT_DEVICE uint64_t mrt_matrix_at(uint32_t address) {
-  const uint64_t swizzled = 1, eight_rows = 8 * MRT_PANEL_BYTES;
-  const uint64_t panel =
-      R * MRT_PANEL_BYTES; /* only turned ones have several */
-  return (address & 0x3ffff) >> 4 | panel >> 4 << 16 | eight_rows >> 4 << 32 |
-         swizzled << 62;
+/* The lower half of the descriptor of a matrix in a tile of R rows at this
+ * address: start and the way from panel to panel, which only turned ones have
+ * several of.  The upper half, from 8 rows to the next and how they are
+ * swizzled, is the same for all. */
+template <int R> MRT_DEVICE uint32_t mrt_matrix_at(uint32_t address) {
+  return (address & 0x3ffff) >> 4 | (uint32_t)(R * MRT_PANEL_BYTES) >> 4 << 16;
 }
-/* What is added to it for columns 16 k .., */
-template <int R> MRT_DEVICE uint64_t mrt_panel_step(int k) {
-  return (uint64_t)(k / 4 * R * MRT_PANEL_BYTES + k % 4 * 32) >> 4;
+enum { MRT_MATRIX_UPPER = 8 * MRT_PANEL_BYTES >> 4 | 1 << 30 };
+/* What is added for a matrix so many bytes, */
+MRT_DEVICE uint32_t mrt_bytes_on(int bytes) { return (uint32_t)bytes >> 4; }
+/* 16 k columns (of one not turned) */
+template <int R> MRT_DEVICE uint32_t mrt_columns_on(int k) {
+  return mrt_bytes_on(k / 4 * R * MRT_PANEL_BYTES + k % 4 * 32);
 }
-/* and for rows i .., a multiple of 8. */
-MRT_DEVICE uint64_t mrt_row_step(int i) {
-  return (uint64_t)(i * MRT_PANEL_BYTES) >> 4;
+/* or i rows, a multiple of 8, further on. */
+MRT_DEVICE uint32_t mrt_rows_on(int i) {
+  return mrt_bytes_on(i * MRT_PANEL_BYTES);
 }
 
 /* ---- copies to shared memory --------------------------------------------- */
 
-/* Begin to copy 16 bytes to an address, zeros unless `there`.  Copies begun before a commit
- * are a group; when a wait has left it out, and all threads have called
- * mrt_shared_written and met at a barrier, products can read them. */
+/* Begin to copy 16 bytes to an address, zeros unless `there`.  Copies begun
+ * before a commit are a group; when a wait has left it out, and all threads
+ * have called mrt_shared_written and met at a barrier, products can read them.
+ */
 MRT_DEVICE void mrt_copy_begin(uint32_t to, const void *from, bool there) {
 #if defined(MRT_EMULATED)
   mrt_emulate_copy_async(to, there ? from : NULL);
@@ -161,13 +164,15 @@ template <int NEWEST> MRT_DEVICE void mrt_wgmma_wait(void) {
 template <int COUNT> MRT_DEVICE void mrt_pin(float *x) {
 #ifdef __CUDA_ARCH__
   MRT_UNROLL
-  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(x[i])::"memory");
+  for (int i = 0; i < COUNT; i++)
+    asm volatile("" : "+f"(x[i])::"memory");
 #endif
 }
 template <int COUNT> MRT_DEVICE void mrt_pin(uint32_t *x) {
 #ifdef __CUDA_ARCH__
   MRT_UNROLL
-  for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(x[i])::"memory");
+  for (int i = 0; i < COUNT; i++)
+    asm volatile("" : "+r"(x[i])::"memory");
 #endif
 }
 
@@ -177,17 +182,22 @@ template <typename T, int N> struct mrt_wgmma_of;
 
 #if defined(MRT_EMULATED)
 template <typename T> static float mrt_emulate_wide(uint16_t bits) {
-  T x = { bits };
+  T x = {bits};
   return mrt_widen(x);
+}
+static inline uint64_t mrt_emulate_matrix(uint32_t lower) {
+  return lower | (uint64_t)MRT_MATRIX_UPPER << 32;
 }
 template <typename T, int N> struct mrt_wgmma_of {
   template <bool TURNED, bool ADDS>
-  static void run(float *d, uint64_t a, uint64_t b) {
-    mrt_emulate_wgmma({ d, NULL, a, b, N, TURNED, ADDS, mrt_emulate_wide<T> });
+  static void run(float *d, uint32_t a, uint32_t b) {
+    mrt_emulate_wgmma({d, NULL, mrt_emulate_matrix(a), mrt_emulate_matrix(b), N,
+                       TURNED, ADDS, mrt_emulate_wide<T>});
   }
   template <bool TURNED, bool ADDS>
-  static void run(float *d, const uint32_t *a, uint64_t b) {
-    mrt_emulate_wgmma({ d, a, 0, b, N, TURNED, ADDS, mrt_emulate_wide<T> });
+  static void run(float *d, const uint32_t *a, uint32_t b) {
+    mrt_emulate_wgmma(
+        {d, a, 0, mrt_emulate_matrix(b), N, TURNED, ADDS, mrt_emulate_wide<T>});
   }
 };
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -215,49 +225,56 @@ template <typename T, int N> struct mrt_wgmma_of {
   MRT_OF_32(as, d), MRT_D_8(as, d, 32), MRT_D_8(as, d, 40),                    \
       MRT_D_8(as, d, 48), MRT_D_8(as, d, 56)
 
-#define MRT_WGMMA_TEXT(type, N, D, adds, rest)                                 \
-  "{.reg .pred p; setp.ne.b32 p, " adds ", 0; "                                \
+#define MRT_WGMMA_TEXT(type, N, D, adds, matrices, rest)                       \
+  "{.reg .pred p; setp.ne.b32 p, " adds ", 0; .reg .b64 a, b; " matrices       \
   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" D       \
   "}, " rest ";}"
-/* SHARED, REGISTERS: the operands behind d. */
-#define MRT_WGMMA(T, type, N, D, OF, SHARED, REGISTERS)                        \
+/* Operands behind d, of a in shared memory and in registers. */
+#define MRT_WGMMA(T, type, N, D, OF, OF_SHARED, SHARED, OF_REGISTERS,          \
+                  REGISTERS)                                                   \
   template <> struct mrt_wgmma_of<T, N> {                                      \
     template <bool TURNED, bool ADDS>                                          \
-    static __device__ __forceinline__ void run(float *d, uint64_t a,           \
-                                               uint64_t b) {                   \
+    static __device__ __forceinline__ void run(float *d, uint32_t a,           \
+                                               uint32_t b) {                   \
       if constexpr (ADDS)                                                      \
-        asm volatile(MRT_WGMMA_TEXT(type, N, D, "1", SHARED)                   \
+        asm volatile(MRT_WGMMA_TEXT(type, N, D, "1", OF_SHARED, SHARED)        \
                      : OF("+f", d)                                             \
-                     : "l"(a), "l"(b), "n"((int)TURNED)                        \
+                     : "r"(a), "r"(b), "n"((int)TURNED),                       \
+                       "n"((int)MRT_MATRIX_UPPER)                              \
                      : "memory");                                              \
       else                                                                     \
-        asm volatile(MRT_WGMMA_TEXT(type, N, D, "0", SHARED)                   \
+        asm volatile(MRT_WGMMA_TEXT(type, N, D, "0", OF_SHARED, SHARED)        \
                      : OF("=f", d)                                             \
-                     : "l"(a), "l"(b), "n"((int)TURNED)                        \
+                     : "r"(a), "r"(b), "n"((int)TURNED),                       \
+                       "n"((int)MRT_MATRIX_UPPER)                              \
                      : "memory");                                              \
     }                                                                          \
     template <bool TURNED, bool ADDS>                                          \
     static __device__ __forceinline__ void run(float *d, const uint32_t *a,    \
-                                               uint64_t b) {                   \
+                                               uint32_t b) {                   \
       if constexpr (ADDS)                                                      \
-        asm volatile(MRT_WGMMA_TEXT(type, N, D, "1", REGISTERS)                \
+        asm volatile(MRT_WGMMA_TEXT(type, N, D, "1", OF_REGISTERS, REGISTERS)  \
                      : OF("+f", d)                                             \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),     \
-                       "n"((int)TURNED)                                        \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b),     \
+                       "n"((int)TURNED), "n"((int)MRT_MATRIX_UPPER)            \
                      : "memory");                                              \
       else                                                                     \
-        asm volatile(MRT_WGMMA_TEXT(type, N, D, "0", REGISTERS)                \
+        asm volatile(MRT_WGMMA_TEXT(type, N, D, "0", OF_REGISTERS, REGISTERS)  \
                      : OF("=f", d)                                             \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),     \
-                       "n"((int)TURNED)                                        \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b),     \
+                       "n"((int)TURNED), "n"((int)MRT_MATRIX_UPPER)            \
                      : "memory");                                              \
     }                                                                          \
   };
 #define MRT_WGMMA_BOTH(T, type)                                                \
-  MRT_WGMMA(T, type, 64, MRT_D_32, MRT_OF_32, "%32, %33, p, 1, 1, 0, %34",     \
-            "{%32, %33, %34, %35}, %36, p, 1, 1, %37")                         \
-  MRT_WGMMA(T, type, 128, MRT_D_64, MRT_OF_64, "%64, %65, p, 1, 1, 0, %66",    \
-            "{%64, %65, %66, %67}, %68, p, 1, 1, %69")
+  MRT_WGMMA(T, type, 64, MRT_D_32, MRT_OF_32,                                  \
+            "mov.b64 a, {%32, %35}; mov.b64 b, {%33, %35}; ",                  \
+            "a, b, p, 1, 1, 0, %34", "mov.b64 b, {%36, %38}; ",                \
+            "{%32, %33, %34, %35}, b, p, 1, 1, %37")                           \
+  MRT_WGMMA(T, type, 128, MRT_D_64, MRT_OF_64,                                 \
+            "mov.b64 a, {%64, %67}; mov.b64 b, {%65, %67}; ",                  \
+            "a, b, p, 1, 1, 0, %66", "mov.b64 b, {%68, %70}; ",                \
+            "{%64, %65, %66, %67}, b, p, 1, 1, %69")
 MRT_WGMMA_BOTH(mrt_bf16, "bf16")
 MRT_WGMMA_BOTH(mrt_f16, "f16")
 #undef MRT_WGMMA_BOTH
@@ -271,9 +288,9 @@ MRT_WGMMA_BOTH(mrt_f16, "f16")
 #endif
 
 #ifdef MRT_HAS_WGMMA
-/* a: a descriptor, or four registers. */
+/* a: a descriptor's lower half, as b, or four registers. */
 template <typename T, int N, bool TURNED, bool ADDS, typename A>
-MRT_DEVICE void mrt_wgmma(float *d, A a, uint64_t b) {
+MRT_DEVICE void mrt_wgmma(float *d, A a, uint32_t b) {
   mrt_wgmma_of<T, N>::template run<TURNED, ADDS>(d, a, b);
 }
 #endif
