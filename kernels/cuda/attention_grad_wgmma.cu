@@ -31,11 +31,9 @@ template <typename T>
 MRT_DEVICE void get_terms(const gradient_group_call<T> &c, int64_t head, int t,
                           float *lse, float *delta) {
   *lse = INFINITY, *delta = 0;
-  if (t >= c.n.T)
-    return;
+  if (t >= c.n.T) return;
   float x = mrt_get<float>(c.lse, head * c.n.T + t);
-  if (x == -INFINITY)
-    return;
+  if (x == -INFINITY) return;
   *lse = x * (float)LOG2_E;
   *delta = c.delta[head * c.n.T + t];
 }
@@ -119,9 +117,8 @@ template <typename T, int W>
 MRT_DEVICE void begin_scores(const walk<T> &x, float *w, float *dp) {
   constexpr int ROWS = MRT_BLOCK_ROWS;
   int group = mrt_in_warp((int)threadIdx.x / MRT_GROUP_THREADS);
-  uint32_t mine =
-      mrt_matrix_at<ROWS>(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
-  uint32_t pair = mrt_matrix_at<N>(x.at) + mrt_bytes_on(pairs_on<W> + x.stage);
+  uint32_t mine = mrt_matrix_at(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
+  uint32_t pair = mrt_matrix_at(x.at) + mrt_bytes_on(pairs_on<W> + x.stage);
   mrt_wgmma_fence();
   mrt_group_scores<T, W, N, ROWS>(w, mine, pair);
   mrt_wgmma_commit();
@@ -137,7 +134,7 @@ MRT_DEVICE void begin_sum(const walk<T> &x, int which,
   mrt_pin<N / 4>(&weights[0][0]);
   mrt_wgmma_fence();
   mrt_group_add<T, W, N>(sum, weights,
-                         mrt_matrix_at<N>(x.at) + mrt_bytes_on(on));
+                         mrt_turned_at<N>(x.at) + mrt_bytes_on(on));
   mrt_wgmma_commit();
 }
 
@@ -199,13 +196,11 @@ MRT_DEVICE void sum_keys(const gradient_group_call<T> &c, walk<T> x, int s,
       mrt_pin<N / 2>(&w[0][0]);
       bool whole = see_all(seen, s);
       weigh(terms, unit, w);
-      if (!whole)
-        leave_unseen(seen, s, w);
+      if (!whole) leave_unseen(seen, s, w);
       mrt_wgmma_wait<0>();
       mrt_pin<N / 2>(&dp[0][0]);
       weigh_gradients(terms, w, dp);
-      if (!whole)
-        leave_unseen(seen, s, dp);
+      if (!whole) leave_unseen(seen, s, dp);
       mrt_group_pack<T, N>(dp, weights);
       begin_sum<T, W>(x, 0, weights, &sum[0][0]);
     } else {
@@ -263,8 +258,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
       get_terms(c, head, row + 8 * r, &terms.lse[r], &terms.delta[r]);
     }
     MRT_UNROLL
-    for (int i = 0; i < W / 2; i++)
-      sum[i / 4][i % 4] = 0;
+    for (int i = 0; i < W / 2; i++) sum[i / 4][i % 4] = 0;
     sum_keys<T, W>(c, x, all.from, tiles_of(all.from, end),
                    tiles_of(all.from, all.end), seen, terms, sum);
     MRT_UNROLL
@@ -309,14 +303,14 @@ MRT_DEVICE void put_terms(const gradient_group_call<T> &c, int b,
   if (j < N)
     get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
               &m->delta[stage][j]);
+  __syncwarp(); /* whole warps begin products, and wait for them */
 }
 /* As far as there are some. */
 template <typename T, int W>
 MRT_DEVICE void step_on(const gradient_group_call<T> &c, const column_terms &m,
                         query_walk *at, walk<T> *x) {
   at->t += N;
-  if (at->t < m.seers.end)
-    return;
+  if (at->t < m.seers.end) return;
   at->t = m.seers.from, at->h++;
   aim<T, W>(c, m.b, m.there, *at, x);
 }
@@ -342,20 +336,17 @@ MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
     }
     mrt_copies_commit();
     begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
-    if (j + 1 < turns)
-      put_terms(c, m->b, now, next / pair_bytes<W>, m);
+    if (j + 1 < turns) put_terms(c, m->b, now, next / pair_bytes<W>, m);
     mrt_wgmma_wait<1>();
     mrt_pin<N / 2>(&w[0][0]);
-    of_columns terms = {m->lse[i], m->delta[i]};
+    of_columns terms = { m->lse[i], m->delta[i] };
     bool whole = see_all(seen, t);
     weigh(terms, unit, w);
-    if (!whole)
-      leave_unseen(seen, t, w);
+    if (!whole) leave_unseen(seen, t, w);
     mrt_wgmma_wait<0>();
     mrt_pin<N / 2>(&dp[0][0]);
     weigh_gradients(terms, w, dp);
-    if (!whole)
-      leave_unseen(seen, t, dp);
+    if (!whole) leave_unseen(seen, t, dp);
     mrt_group_pack<T, N>(w, p);
     mrt_group_pack<T, N>(dp, ds);
     mrt_pin<N / 4>(&ds[0][0]); /* before the first sum begins */
@@ -387,7 +378,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_band band = mrt_turned(mrt_band_of(c.n, sample));
     mrt_seen_span seers = mrt_seen_by_some(band, s, MRT_BLOCK_ROWS, N), seen[2];
-    query_walk now = {hk * group, seers.from};
+    query_walk now = { hk * group, seers.from };
     int turns = tiles_of(seers.from, seers.end) * group;
     float dk[W / 8][4], dv[W / 8][4];
     walk<T> x;
@@ -408,11 +399,9 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
     }
     mrt_copies_commit();
     MRT_UNROLL
-    for (int r = 0; r < 2; r++)
-      seen[r] = mrt_seen_by(band, s + row + 8 * r, 0);
+    for (int r = 0; r < 2; r++) seen[r] = mrt_seen_by(band, s + row + 8 * r, 0);
     MRT_UNROLL
-    for (int i = 0; i < W / 2; i++)
-      dk[i / 4][i % 4] = dv[i / 4][i % 4] = 0;
+    for (int i = 0; i < W / 2; i++) dk[i / 4][i % 4] = dv[i / 4][i % 4] = 0;
     sum_queries<T, W>(c, x, now, turns, seen, &m, dk, dv);
     mrt_copies_wait_but<0>();
     __syncthreads(); /* what m has is there, though there were no queries */
@@ -428,16 +417,16 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
 
 template <typename T, int W>
 static void run(const mrt_call *c, const float *delta) {
-  gradient_group_call<T> a = {mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
-                              mrt_heads_of<T>(&c->in[0]),
-                              mrt_heads_of<T>(&c->in[1]),
-                              mrt_heads_of<T>(&c->in[2]),
-                              mrt_heads_of<T>(&c->in[5]),
-                              mrt_heads_of<T>(&c->out[0]),
-                              mrt_heads_of<T>(&c->out[1]),
-                              mrt_heads_of<T>(&c->out[2]),
-                              mrt_at_any<float>(c->in, 4, c->nin),
-                              delta};
+  gradient_group_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
+                               mrt_heads_of<T>(&c->in[0]),
+                               mrt_heads_of<T>(&c->in[1]),
+                               mrt_heads_of<T>(&c->in[2]),
+                               mrt_heads_of<T>(&c->in[5]),
+                               mrt_heads_of<T>(&c->out[0]),
+                               mrt_heads_of<T>(&c->out[1]),
+                               mrt_heads_of<T>(&c->out[2]),
+                               mrt_at_any<float>(c->in, 4, c->nin),
+                               delta };
   constexpr int bytes = bytes_of<T, W>();
   int64_t by_t = mrt_tiles(a.n.T, MRT_BLOCK_ROWS);
   int64_t by_s = mrt_tiles(a.n.S, MRT_BLOCK_ROWS);

@@ -131,21 +131,19 @@ MRT_DEVICE void turn(const attention_group_call<T> &c, walk<T> *x, int j) {
 }
 /* The turn's keys; and the values of the turn before. */
 template <typename T, int W> MRT_DEVICE uint32_t keys_at(const walk<T> &x) {
-  return mrt_matrix_at<keys_of<W>>(x.at) + mrt_bytes_on(keys_on<W> + x.odd);
+  return mrt_matrix_at(x.at) + mrt_bytes_on(keys_on<W> + x.odd);
 }
 template <typename T, int W> MRT_DEVICE uint32_t values_at(const walk<T> &x) {
-  return mrt_matrix_at<keys_of<W>>(x.at) +
+  return mrt_turned_at<keys_of<W>>(x.at) +
          mrt_bytes_on(values_on<W> + tile_bytes<W> - x.odd);
 }
 
 /* o weighs less; rarely, since a maximum seldom rises late. */
 template <int W>
 MRT_DEVICE void keep_part(const float *keep, float o[W / 8][4]) {
-  if (__all_sync(0xffffffff, keep[0] == 1 && keep[1] == 1))
-    return;
+  if (__all_sync(0xffffffff, keep[0] == 1 && keep[1] == 1)) return;
   MRT_UNROLL
-  for (int d = 0; d < W / 2; d++)
-    o[d / 4][d % 4] *= keep[d % 4 / 2];
+  for (int d = 0; d < W / 2; d++) o[d / 4][d % 4] *= keep[d % 4 / 2];
 }
 
 /* A warpgroup's turns: of the block's tiles, the first of which has key s
@@ -156,7 +154,7 @@ MRT_DEVICE void attend_keys(const attention_group_call<T> &c, walk<T> x, int s,
   constexpr int N = keys_of<W>, ROWS = MRT_BLOCK_ROWS;
   const float unit = (float)(c.n.scale * LOG2_E);
   int group = mrt_in_warp((int)threadIdx.x / MRT_GROUP_THREADS);
-  uint32_t q = mrt_matrix_at<ROWS>(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
+  uint32_t q = mrt_matrix_at(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
   float w[N / 8][4], keep[2];
   uint32_t weights[N / 16][4];
   turn<T, W>(c, &x, 0);
@@ -199,8 +197,7 @@ MRT_DEVICE void attend_keys(const attention_group_call<T> &c, walk<T> x, int s,
     mrt_pin<W / 2>(&p->o[0][0]);
   }
   MRT_NO_UNROLL
-  for (int j = tiles + 1; j <= x.tiles; j++)
-    turn<T, W>(c, &x, j);
+  for (int j = tiles + 1; j <= x.tiles; j++) turn<T, W>(c, &x, j);
 }
 
 template <typename T, int W>
@@ -241,12 +238,10 @@ MRT_DEVICE void attend_item(const attention_group_call<T> &c, int b, int h,
     p->max[r] = -INFINITY, p->sum[r] = 0;
   }
   MRT_UNROLL
-  for (int d = 0; d < W / 2; d++)
-    p->o[d / 4][d % 4] = 0;
+  for (int d = 0; d < W / 2; d++) p->o[d / 4][d % 4] = 0;
   mrt_part_begin<W, MRT_BLOCK_ROWS>(
       &q, c.q.strides[1], x->at + mrt_part_place<W, MRT_BLOCK_ROWS>());
-  if (x->tiles > 0)
-    mrt_part_begin<W, N>(&x->k, c.k.strides[1], x->to);
+  if (x->tiles > 0) mrt_part_begin<W, N>(&x->k, c.k.strides[1], x->to);
   mrt_copies_commit();
   attend_keys<T, W>(c, *x, all.from, mrt_in_warp(tiles_of<W>(all.from, end)),
                     p);
@@ -274,8 +269,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, blocks_of<W>)
     x.at = mrt_first_tile(shared), x.odd = 0;
     x.to = x.at + keys_on<W> + mrt_part_place<W, keys_of<W>>();
     __syncthreads(); /* the last item's tiles, and m, have been read */
-    if (threadIdx.x == 0)
-      m = {item, b, h, t};
+    if (threadIdx.x == 0) m = { item, b, h, t };
     attend_item<T, W>(c, b, h, t, &x, &p);
     finish<T, W>(c, m.b, m.h, m.t + (int)threadIdx.x / 32 * 16, p);
   }
@@ -283,15 +277,14 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, blocks_of<W>)
 }
 
 template <typename T, int W> static void run(const mrt_call *c) {
-  attention_group_call<T> a = {mrt_attention_of(c, MRT_ATTENTION_AFTER),
-                               mrt_heads_of<T>(&c->in[0]),
-                               mrt_heads_of<T>(&c->in[1]),
-                               mrt_heads_of<T>(&c->in[2]),
-                               mrt_heads_of<T>(&c->out[0]),
-                               (float *)c->out[1].data};
+  attention_group_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_AFTER),
+                                mrt_heads_of<T>(&c->in[0]),
+                                mrt_heads_of<T>(&c->in[1]),
+                                mrt_heads_of<T>(&c->in[2]),
+                                mrt_heads_of<T>(&c->out[0]),
+                                (float *)c->out[1].data };
   int64_t tiles = mrt_tiles(a.n.T, MRT_BLOCK_ROWS);
-  if (a.n.B * a.n.H * tiles == 0)
-    return;
+  if (a.n.B * a.n.H * tiles == 0) return;
   mrt_allow_shared(attend_wgmma<T, W>, bytes_of<W>());
   MRT_LAUNCH(mrt_blocks(a.n.B * a.n.H * tiles, 1), MRT_BLOCK_THREADS,
              bytes_of<W>(), c->run->queue, attend_wgmma<T, W>)

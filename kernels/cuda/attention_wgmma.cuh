@@ -36,8 +36,8 @@ template <int W, typename T>
 MRT_DEVICE mrt_part<T> mrt_part_of(const mrt_heads<T> &x, int64_t head,
                                    int first, int64_t end) {
   int column = mrt_part_column<W>(), row = first + mrt_part_row<W>();
-  return {x.x + head + row * x.strides[1] + column,
-          column < (int)x.width ? (int)end - row : 0};
+  return { x.x + head + row * x.strides[1] + column,
+           column < (int)x.width ? (int)end - row : 0 };
 }
 /* Where the first of these packs lies in a tile of R rows, in bytes. */
 template <int W, int R> MRT_DEVICE uint32_t mrt_part_place(void) {
@@ -83,8 +83,7 @@ MRT_DEVICE int mrt_in_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 template <typename T, int N>
 MRT_DEVICE void mrt_group_pack(const float w[N / 8][4], uint32_t a[N / 16][4]) {
   MRT_UNROLL
-  for (int k = 0; k < N / 16; k++)
-    MRT_UNROLL
+  for (int k = 0; k < N / 16; k++) MRT_UNROLL
   for (int i = 0; i < 4; i++) {
     const float *two = &w[2 * k + i / 2][i % 2 * 2];
     a[k][i] = mrt_pack_two(T(), two[0], two[1]);

@@ -78,11 +78,14 @@ template <int R> MRT_DEVICE uint32_t mrt_pack_at(int row, int column) {
                     pack * 16);
 }
 
-/* The lower half of the descriptor of a matrix in a tile of R rows at this
- * address: start and the way from panel to panel, which only turned ones have
- * several of.  The upper half, from 8 rows to the next and how they are
- * swizzled, is the same for all. */
-template <int R> MRT_DEVICE uint32_t mrt_matrix_at(uint32_t address) {
+/* The lower half of the descriptor of a matrix at this address: start and a way
+ * that is not used; turned, in a tile of R rows, that from panel to panel.  The
+ * upper half, from 8 rows to the next and how they are swizzled, is the same for
+ * all. */
+MRT_DEVICE uint32_t mrt_matrix_at(uint32_t address) {
+  return (address & 0x3ffff) >> 4 | 1 << 16;
+}
+template <int R> MRT_DEVICE uint32_t mrt_turned_at(uint32_t address) {
   return (address & 0x3ffff) >> 4 | (uint32_t)(R * MRT_PANEL_BYTES) >> 4 << 16;
 }
 enum { MRT_MATRIX_UPPER = 8 * MRT_PANEL_BYTES >> 4 | 1 << 30 };
@@ -164,15 +167,13 @@ template <int NEWEST> MRT_DEVICE void mrt_wgmma_wait(void) {
 template <int COUNT> MRT_DEVICE void mrt_pin(float *x) {
 #ifdef __CUDA_ARCH__
   MRT_UNROLL
-  for (int i = 0; i < COUNT; i++)
-    asm volatile("" : "+f"(x[i])::"memory");
+  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(x[i])::"memory");
 #endif
 }
 template <int COUNT> MRT_DEVICE void mrt_pin(uint32_t *x) {
 #ifdef __CUDA_ARCH__
   MRT_UNROLL
-  for (int i = 0; i < COUNT; i++)
-    asm volatile("" : "+r"(x[i])::"memory");
+  for (int i = 0; i < COUNT; i++) asm volatile("" : "+r"(x[i])::"memory");
 #endif
 }
 
@@ -182,7 +183,7 @@ template <typename T, int N> struct mrt_wgmma_of;
 
 #if defined(MRT_EMULATED)
 template <typename T> static float mrt_emulate_wide(uint16_t bits) {
-  T x = {bits};
+  T x = { bits };
   return mrt_widen(x);
 }
 static inline uint64_t mrt_emulate_matrix(uint32_t lower) {
@@ -191,13 +192,13 @@ static inline uint64_t mrt_emulate_matrix(uint32_t lower) {
 template <typename T, int N> struct mrt_wgmma_of {
   template <bool TURNED, bool ADDS>
   static void run(float *d, uint32_t a, uint32_t b) {
-    mrt_emulate_wgmma({d, NULL, mrt_emulate_matrix(a), mrt_emulate_matrix(b), N,
-                       TURNED, ADDS, mrt_emulate_wide<T>});
+    mrt_emulate_wgmma({ d, NULL, mrt_emulate_matrix(a), mrt_emulate_matrix(b),
+                        N, TURNED, ADDS, mrt_emulate_wide<T> });
   }
   template <bool TURNED, bool ADDS>
   static void run(float *d, const uint32_t *a, uint32_t b) {
-    mrt_emulate_wgmma(
-        {d, a, 0, mrt_emulate_matrix(b), N, TURNED, ADDS, mrt_emulate_wide<T>});
+    mrt_emulate_wgmma({ d, a, 0, mrt_emulate_matrix(b), N, TURNED, ADDS,
+                        mrt_emulate_wide<T> });
   }
 };
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)

@@ -113,7 +113,7 @@ __global__ void multiply(fault f, const char *zeros, float *y) {
   if (f != NO_PROXY_FENCE) mrt_shared_written();
   __syncthreads();
   float d[32];
-  uint32_t a[4] = { 1, 2, 3, 4 }, b = mrt_matrix_at<64>(at);
+  uint32_t a[4] = { 1, 2, 3, 4 }, b = mrt_turned_at<64>(at);
   if (f == DIFFERENT) b += mrt_rows_on(t / 64 * 8);
   if (f == BEYOND) b += mrt_bytes_on(BYTES);
   if (f != NO_FENCE) mrt_wgmma_fence();
