@@ -7,166 +7,15 @@
  * to.
  *
  * SPDX-License-Identifier: MIT */
-#include "attention_wgmma.cuh"
+#include "attention_grad_wgmma.cuh"
 
 namespace {
 
 #define LOG2_E 1.442695040888963
 
-/* Rows of the other side at a time, of which so many tiles are there. */
-enum { N = 64, STAGES = 3 };
-
-template <typename T> struct gradient_group_call {
-  mrt_attention n;
-  mrt_heads<T> q, k, v, dout, dq, dk, dv;
-  mrt_any<float> lse;
-  const float *delta;
-};
+enum { N = MRT_PAIR_ROWS };
 
 #ifdef MRT_HAS_WGMMA
-
-/* lse in powers of 2 and delta of query t; what makes weights 0 where it saw no
- * key or is none. */
-template <typename T>
-MRT_DEVICE void get_terms(const gradient_group_call<T> &c, int64_t head, int t,
-                          float *lse, float *delta) {
-  *lse = INFINITY, *delta = 0;
-  if (t >= c.n.T) return;
-  float x = mrt_get<float>(c.lse, head * c.n.T + t);
-  if (x == -INFINITY) return;
-  *lse = x * (float)LOG2_E;
-  *delta = c.delta[head * c.n.T + t];
-}
-
-/* What a block walks: pairs of tiles of the other side, keys and values or
- * queries and dout. */
-template <typename T> struct walk {
-  mrt_part<T> one, two; /* the next pair's */
-  int stage;            /* way to the pair that is looked at, in bytes */
-  uint32_t at; /* in shared memory: two tiles of the block's own rows, pairs */
-  uint32_t to; /* of the thread's pack in the first pair's first tile */
-};
-template <int W> constexpr int mine_bytes = MRT_BLOCK_ROWS *W * 2;
-template <int W> constexpr int tile_bytes = N *W * 2;
-template <int W> constexpr int pair_bytes = 2 * tile_bytes<W>;
-template <int W> constexpr int pairs_on = 2 * mine_bytes<W>;
-
-/* A thread's terms: those of its two rows, or of columns. */
-struct of_rows {
-  float lse[2], delta[2];
-};
-struct of_columns {
-  const float *lse, *delta;
-};
-MRT_DEVICE float lse_at(const of_rows &x, int r, int) { return x.lse[r]; }
-MRT_DEVICE float delta_at(const of_rows &x, int r, int) { return x.delta[r]; }
-MRT_DEVICE float lse_at(const of_columns &x, int, int j) { return x.lse[j]; }
-MRT_DEVICE float delta_at(const of_columns &x, int, int j) {
-  return x.delta[j];
-}
-
-/* Do a warp's 16 rows see all of the other side's from s on? */
-MRT_DEVICE bool see_all(const mrt_seen_span *seen, int s) {
-  bool whole = true;
-  MRT_UNROLL
-  for (int r = 0; r < 2; r++)
-    whole = whole && seen[r].from <= s && s + N <= seen[r].end;
-  return __all_sync(0xffffffff, whole);
-}
-/* Nothing where a row does not see a column. */
-MRT_DEVICE void leave_unseen(const mrt_seen_span *seen, int s, float w[][4]) {
-  int column = mrt_lane() % 4 * 2;
-  MRT_UNROLL
-  for (int r = 0; r < 2; r++) {
-    int from = seen[r].from - s - column, end = seen[r].end - s - column;
-    MRT_UNROLL
-    for (int j = 0; j < N / 8 * 2; j++) {
-      int other = j / 2 * 8 + j % 2;
-      float *x = &w[j / 2][r * 2 + j % 2];
-      *x = other >= from && other < end ? *x : 0;
-    }
-  }
-}
-/* Scores become weights, */
-template <typename X>
-MRT_DEVICE void weigh(const X &terms, float unit, float w[][4]) {
-  int column = mrt_lane() % 4 * 2;
-  MRT_UNROLL
-  for (int i = 0; i < N / 2; i++) {
-    int r = i % 4 / 2, j = i / 4 * 8 + column + i % 2;
-    float *x = &w[i / 4][i % 4];
-    *x = mrt_exp2(fmaf(*x, unit, -lse_at(terms, r, j)));
-  }
-}
-/* and gradients of weights those of scores, less the scale. */
-template <typename X>
-MRT_DEVICE void weigh_gradients(const X &terms, const float w[][4],
-                                float dp[][4]) {
-  int column = mrt_lane() % 4 * 2;
-  MRT_UNROLL
-  for (int i = 0; i < N / 2; i++) {
-    int r = i % 4 / 2, j = i / 4 * 8 + column + i % 2;
-    float *x = &dp[i / 4][i % 4];
-    *x = w[i / 4][i % 4] * (*x - delta_at(terms, r, j));
-  }
-}
-
-/* Begin the scores of the block's rows and the pair's, and of their gradients:
- * a group each. */
-template <typename T, int W>
-MRT_DEVICE void begin_scores(const walk<T> &x, float *w, float *dp) {
-  constexpr int ROWS = MRT_BLOCK_ROWS;
-  int group = mrt_in_warp((int)threadIdx.x / MRT_GROUP_THREADS);
-  uint32_t mine = mrt_matrix_at(x.at) + mrt_rows_on(MRT_GROUP_ROWS * group);
-  uint32_t pair = mrt_matrix_at(x.at) + mrt_bytes_on(pairs_on<W> + x.stage);
-  mrt_wgmma_fence();
-  mrt_group_scores<T, W, N, ROWS>(w, mine, pair);
-  mrt_wgmma_commit();
-  mrt_group_scores<T, W, N, ROWS>(dp, mine + mrt_bytes_on(mine_bytes<W>),
-                                  pair + mrt_bytes_on(tile_bytes<W>));
-  mrt_wgmma_commit();
-}
-/* sum += weights by the pair's first tile (0), or its second. */
-template <typename T, int W>
-MRT_DEVICE void begin_sum(const walk<T> &x, int which,
-                          uint32_t weights[N / 16][4], float *sum) {
-  int on = pairs_on<W> + which * tile_bytes<W> + x.stage;
-  mrt_pin<N / 4>(&weights[0][0]);
-  mrt_wgmma_fence();
-  mrt_group_add<T, W, N>(sum, weights,
-                         mrt_turned_at<N>(x.at) + mrt_bytes_on(on));
-  mrt_wgmma_commit();
-}
-
-/* A turn begins: the pair is there, all that was read two turns ago has been
- * read.  The whole block calls, and then begins the next pair. */
-MRT_DEVICE void begin_turn(void) {
-  mrt_copies_wait_but<0>();
-  mrt_shared_written();
-  __syncthreads();
-}
-template <int W> MRT_DEVICE int stage_after(int stage) {
-  return stage == (STAGES - 1) * pair_bytes<W> ? 0 : stage + pair_bytes<W>;
-}
-/* Begin to copy the next pair, of rows so many elements apart. */
-template <typename T, int W>
-MRT_DEVICE void begin_pair(walk<T> *x, int stage, int64_t one, int64_t two) {
-  mrt_part_begin<W, N>(&x->one, one, x->to + stage);
-  mrt_part_begin<W, N>(&x->two, two, x->to + stage + tile_bytes<W>);
-}
-template <typename T, int W>
-MRT_DEVICE void begin_mine(const walk<T> &x, mrt_part<T> one, int64_t one_step,
-                           mrt_part<T> two, int64_t two_step) {
-  constexpr int ROWS = MRT_BLOCK_ROWS;
-  uint32_t to = x.at + mrt_part_place<W, ROWS>();
-  mrt_part_begin<W, ROWS>(&one, one_step, to);
-  mrt_part_begin<W, ROWS>(&two, two_step, to + mine_bytes<W>);
-}
-template <int W, typename T>
-MRT_DEVICE void place(const void *shared, walk<T> *x) {
-  x->stage = 0, x->at = mrt_first_tile(shared);
-  x->to = x->at + pairs_on<W> + mrt_part_place<W, N>();
-}
 
 /* ---- dq ------------------------------------------------------------------ */
 
@@ -176,37 +25,37 @@ MRT_DEVICE int tiles_of(int from, int end) {
 
 /* Of the block's `all` tiles of keys, from s on, a warpgroup sees the first. */
 template <typename T, int W>
-MRT_DEVICE void sum_keys(const gradient_group_call<T> &c, walk<T> x, int s,
-                         int tiles, int all, const mrt_seen_span *seen,
-                         const of_rows &terms, float sum[W / 8][4]) {
+MRT_DEVICE void sum_keys(const mrt_gradient_groups<T> &c, mrt_pair_walk<T> x,
+                         int s, int tiles, int all, const mrt_seen_span *seen,
+                         const mrt_terms_of_rows &terms, float sum[W / 8][4]) {
   const float unit = (float)(c.n.scale * LOG2_E);
   float w[N / 8][4], dp[N / 8][4];
   uint32_t weights[N / 16][4];
   mrt_pin<W / 2>(&sum[0][0]);
   MRT_NO_UNROLL
   for (int j = 0; j < all; j++, s += N) {
-    begin_turn();
+    mrt_begin_turn();
     if (j + 1 < all)
-      begin_pair<T, W>(&x, stage_after<W>(x.stage), c.k.strides[1],
-                       c.v.strides[1]);
+      mrt_begin_pair<T, W>(&x, mrt_stage_after<W>(x.stage), c.k.strides[1],
+                           c.v.strides[1]);
     mrt_copies_commit();
     if (j < tiles) {
-      begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
+      mrt_begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
       mrt_wgmma_wait<1>();
       mrt_pin<N / 2>(&w[0][0]);
-      bool whole = see_all(seen, s);
-      weigh(terms, unit, w);
-      if (!whole) leave_unseen(seen, s, w);
+      bool whole = mrt_see_all(seen, s);
+      mrt_weigh(terms, unit, w);
+      if (!whole) mrt_leave_unseen(seen, s, w);
       mrt_wgmma_wait<0>();
       mrt_pin<N / 2>(&dp[0][0]);
-      weigh_gradients(terms, w, dp);
-      if (!whole) leave_unseen(seen, s, dp);
+      mrt_weigh_gradients(terms, w, dp);
+      if (!whole) mrt_leave_unseen(seen, s, dp);
       mrt_group_pack<T, N>(dp, weights);
-      begin_sum<T, W>(x, 0, weights, &sum[0][0]);
+      mrt_begin_sum<T, W>(x, 0, weights, &sum[0][0]);
     } else {
       mrt_wgmma_wait<0>(); /* nobody else does */
     }
-    x.stage = stage_after<W>(x.stage);
+    x.stage = mrt_stage_after<W>(x.stage);
   }
   mrt_wgmma_wait<0>();
   mrt_pin<W / 2>(&sum[0][0]);
@@ -214,14 +63,9 @@ MRT_DEVICE void sum_keys(const gradient_group_call<T> &c, walk<T> x, int s,
 
 #endif
 
-template <typename T, int W> constexpr int bytes_of(void) {
-  return (int)sizeof(T) * W * (2 * MRT_BLOCK_ROWS + 2 * STAGES * N) +
-         MRT_TILE_ALIGN;
-}
-
 template <typename T, int W>
 __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
-    queries_wgmma(gradient_group_call<T> c, int64_t tiles) {
+    queries_wgmma(mrt_gradient_groups<T> c, int64_t tiles) {
 #ifdef MRT_HAS_WGMMA
   MRT_SHARED(T, shared);
   int warp = (int)threadIdx.x / 32, lane = mrt_lane();
@@ -238,24 +82,24 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
         mrt_seen_by_some(band, t + warp / 4 * MRT_GROUP_ROWS, MRT_GROUP_ROWS, N)
             .end;
     mrt_seen_span seen[2];
-    of_rows terms;
+    mrt_terms_of_rows terms;
     float sum[W / 8][4];
-    walk<T> x;
-    place<W>(shared, &x);
+    mrt_pair_walk<T> x;
+    mrt_place_pairs<W>(shared, &x);
     x.one = mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), all.from, sample.S);
     x.two = mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), all.from, sample.S);
     __syncthreads(); /* the last item's tiles have been read */
-    begin_mine<T, W>(
+    mrt_begin_mine<T, W>(
         x, mrt_part_of<W>(c.q, mrt_head(c.q, b, h), t, sample.T),
         c.q.strides[1],
         mrt_part_of<W>(c.dout, mrt_head(c.dout, b, h), t, sample.T),
         c.dout.strides[1]);
-    begin_pair<T, W>(&x, 0, c.k.strides[1], c.v.strides[1]);
+    mrt_begin_pair<T, W>(&x, 0, c.k.strides[1], c.v.strides[1]);
     mrt_copies_commit();
     MRT_UNROLL
     for (int r = 0; r < 2; r++) {
       seen[r] = mrt_seen_by(band, row + 8 * r, 0);
-      get_terms(c, head, row + 8 * r, &terms.lse[r], &terms.delta[r]);
+      mrt_get_terms(c, head, row + 8 * r, &terms.lse[r], &terms.delta[r]);
     }
     MRT_UNROLL
     for (int i = 0; i < W / 2; i++) sum[i / 4][i % 4] = 0;
@@ -275,7 +119,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
  * free for meanwhile: which queries are there, and see its keys, of heads
  * before h_end. */
 struct column_terms {
-  float lse[STAGES][N], delta[STAGES][N];
+  float lse[MRT_STAGES][N], delta[MRT_STAGES][N];
   int64_t item;
   int b, hk, s, h_end, there;
   mrt_seen_span seers;
@@ -285,30 +129,30 @@ struct column_terms {
 
 /* The queries that a block's keys are seen by are walked N at a time: of each
  * head of the group those of a span. */
-struct query_walk {
+struct query_turn {
   int h, t;
 };
 
 /* The next pair is that of these queries. */
 template <typename T, int W>
-MRT_DEVICE void aim(const gradient_group_call<T> &c, int b, int there,
-                    const query_walk &at, walk<T> *x) {
+MRT_DEVICE void aim(const mrt_gradient_groups<T> &c, int b, int there,
+                    const query_turn &at, mrt_pair_walk<T> *x) {
   x->one = mrt_part_of<W>(c.q, mrt_head(c.q, b, at.h), at.t, there);
   x->two = mrt_part_of<W>(c.dout, mrt_head(c.dout, b, at.h), at.t, there);
 }
 template <typename T>
-MRT_DEVICE void put_terms(const gradient_group_call<T> &c, int b,
-                          const query_walk &at, int stage, column_terms *m) {
+MRT_DEVICE void put_terms(const mrt_gradient_groups<T> &c, int b,
+                          const query_turn &at, int stage, column_terms *m) {
   int j = (int)threadIdx.x;
   if (j < N)
-    get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
-              &m->delta[stage][j]);
+    mrt_get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
+                  &m->delta[stage][j]);
   __syncwarp(); /* whole warps begin products, and wait for them */
 }
 /* As far as there are some. */
 template <typename T, int W>
-MRT_DEVICE void step_on(const gradient_group_call<T> &c, const column_terms &m,
-                        query_walk *at, walk<T> *x) {
+MRT_DEVICE void step_on(const mrt_gradient_groups<T> &c, const column_terms &m,
+                        query_turn *at, mrt_pair_walk<T> *x) {
   at->t += N;
   if (at->t < m.seers.end) return;
   at->t = m.seers.from, at->h++;
@@ -316,8 +160,8 @@ MRT_DEVICE void step_on(const gradient_group_call<T> &c, const column_terms &m,
 }
 
 template <typename T, int W>
-MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
-                            query_walk now, int turns,
+MRT_DEVICE void sum_queries(const mrt_gradient_groups<T> &c, mrt_pair_walk<T> x,
+                            query_turn now, int turns,
                             const mrt_seen_span *seen, column_terms *m,
                             float dk[W / 8][4], float dv[W / 8][4]) {
   const float unit = (float)(c.n.scale * LOG2_E);
@@ -327,31 +171,31 @@ MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
   mrt_pin<W / 2>(&dv[0][0]);
   MRT_NO_UNROLL
   for (int j = 0; j < turns; j++) {
-    int t = now.t, i = x.stage / pair_bytes<W>;
-    int next = stage_after<W>(x.stage);
-    begin_turn();
+    int t = now.t, i = x.stage / mrt_pair_bytes<W>;
+    int next = mrt_stage_after<W>(x.stage);
+    mrt_begin_turn();
     if (j + 1 < turns) {
       step_on<T, W>(c, *m, &now, &x);
-      begin_pair<T, W>(&x, next, c.q.strides[1], c.dout.strides[1]);
+      mrt_begin_pair<T, W>(&x, next, c.q.strides[1], c.dout.strides[1]);
     }
     mrt_copies_commit();
-    begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
-    if (j + 1 < turns) put_terms(c, m->b, now, next / pair_bytes<W>, m);
+    mrt_begin_scores<T, W>(x, &w[0][0], &dp[0][0]);
+    if (j + 1 < turns) put_terms(c, m->b, now, next / mrt_pair_bytes<W>, m);
     mrt_wgmma_wait<1>();
     mrt_pin<N / 2>(&w[0][0]);
-    of_columns terms = { m->lse[i], m->delta[i] };
-    bool whole = see_all(seen, t);
-    weigh(terms, unit, w);
-    if (!whole) leave_unseen(seen, t, w);
+    mrt_terms_of_columns terms = { m->lse[i], m->delta[i] };
+    bool whole = mrt_see_all(seen, t);
+    mrt_weigh(terms, unit, w);
+    if (!whole) mrt_leave_unseen(seen, t, w);
     mrt_wgmma_wait<0>();
     mrt_pin<N / 2>(&dp[0][0]);
-    weigh_gradients(terms, w, dp);
-    if (!whole) leave_unseen(seen, t, dp);
+    mrt_weigh_gradients(terms, w, dp);
+    if (!whole) mrt_leave_unseen(seen, t, dp);
     mrt_group_pack<T, N>(w, p);
     mrt_group_pack<T, N>(dp, ds);
     mrt_pin<N / 4>(&ds[0][0]); /* before the first sum begins */
-    begin_sum<T, W>(x, 1, p, &dv[0][0]);
-    begin_sum<T, W>(x, 0, ds, &dk[0][0]);
+    mrt_begin_sum<T, W>(x, 1, p, &dv[0][0]);
+    mrt_begin_sum<T, W>(x, 0, ds, &dk[0][0]);
     if (W > 64)
       mrt_wgmma_wait<0>(); /* no registers for p and ds beside w, dp */
     x.stage = next;
@@ -365,7 +209,7 @@ MRT_DEVICE void sum_queries(const gradient_group_call<T> &c, walk<T> x,
 
 template <typename T, int W>
 __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
-    keys_wgmma(gradient_group_call<T> c, int64_t tiles, int64_t items) {
+    keys_wgmma(mrt_gradient_groups<T> c, int64_t tiles, int64_t items) {
 #ifdef MRT_HAS_WGMMA
   MRT_SHARED(T, shared);
   __shared__ column_terms m;
@@ -378,23 +222,23 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_band band = mrt_turned(mrt_band_of(c.n, sample));
     mrt_seen_span seers = mrt_seen_by_some(band, s, MRT_BLOCK_ROWS, N), seen[2];
-    query_walk now = { hk * group, seers.from };
+    query_turn now = { hk * group, seers.from };
     int turns = tiles_of(seers.from, seers.end) * group;
     float dk[W / 8][4], dv[W / 8][4];
-    walk<T> x;
-    place<W>(shared, &x);
+    mrt_pair_walk<T> x;
+    mrt_place_pairs<W>(shared, &x);
     __syncthreads(); /* the last item's tiles, and m, have been read */
     if (threadIdx.x == 0) {
       m.item = item, m.b = b, m.hk = hk, m.s = s, m.h_end = (hk + 1) * group;
       m.there = (int)sample.T, m.seers = seers;
     }
-    begin_mine<T, W>(x, mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), s, sample.S),
-                     c.k.strides[1],
-                     mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), s, sample.S),
-                     c.v.strides[1]);
+    mrt_begin_mine<T, W>(
+        x, mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), s, sample.S),
+        c.k.strides[1], mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), s, sample.S),
+        c.v.strides[1]);
     if (turns > 0) {
       aim<T, W>(c, b, (int)sample.T, now, &x);
-      begin_pair<T, W>(&x, 0, c.q.strides[1], c.dout.strides[1]);
+      mrt_begin_pair<T, W>(&x, 0, c.q.strides[1], c.dout.strides[1]);
       put_terms(c, b, now, 0, &m);
     }
     mrt_copies_commit();
@@ -417,7 +261,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, 1)
 
 template <typename T, int W>
 static void run(const mrt_call *c, const float *delta) {
-  gradient_group_call<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
+  mrt_gradient_groups<T> a = { mrt_attention_of(c, MRT_ATTENTION_GRAD_AFTER),
                                mrt_heads_of<T>(&c->in[0]),
                                mrt_heads_of<T>(&c->in[1]),
                                mrt_heads_of<T>(&c->in[2]),
@@ -427,7 +271,7 @@ static void run(const mrt_call *c, const float *delta) {
                                mrt_heads_of<T>(&c->out[2]),
                                mrt_at_any<float>(c->in, 4, c->nin),
                                delta };
-  constexpr int bytes = bytes_of<T, W>();
+  constexpr int bytes = mrt_gradient_bytes<T, W>();
   int64_t by_t = mrt_tiles(a.n.T, MRT_BLOCK_ROWS);
   int64_t by_s = mrt_tiles(a.n.S, MRT_BLOCK_ROWS);
   int64_t heads = a.n.B * a.n.H, key_heads = a.n.B * a.n.Hk;

@@ -31,14 +31,14 @@ template <typename T> struct attention_group_call {
 
 /* What a thread knows of its rows g and g + 8 of a warp's 16 queries: the keys
  * that each sees, its maximum, of its sum the thread's own columns. */
-template <int W> struct progress {
+template <int W> struct row_progress {
   mrt_seen_span seen[2];
   float max[2], sum[2], o[W / 8][4];
 };
 /* What a block walks: tiles of keys and values, two of each in turns.  `odd` is
  * the way from even turns' to that of the turn, in bytes. */
-template <typename T> struct walk {
-  mrt_part<T> k, v; /* the next ones' */
+template <typename T> struct key_walk {
+  mrt_tile_rows<T> k, v; /* the next ones' */
   int tiles, odd;
   uint32_t at; /* in shared memory: a tile of queries, two of keys, of values */
   uint32_t to; /* of the thread's pack in the first tile of keys */
@@ -48,7 +48,7 @@ template <int W> constexpr int keys_on = MRT_BLOCK_ROWS *W * 2;
 template <int W> constexpr int values_on = keys_on<W> + 2 * tile_bytes<W>;
 
 /* A block's item, for which no register is free meanwhile. */
-struct place {
+struct block_item {
   int64_t item;
   int b, h, t;
 };
@@ -60,7 +60,7 @@ template <int W> MRT_DEVICE int tiles_of(int from, int end) {
 /* Scores of keys s .. become exponents of 2; those of keys that a query does
  * not see, -infinity. */
 template <int W>
-MRT_DEVICE void leave_seen(const progress<W> &p, int s, float unit,
+MRT_DEVICE void leave_seen(const row_progress<W> &p, int s, float unit,
                            float w[][4]) {
   int column = mrt_lane() % 4 * 2;
   MRT_UNROLL
@@ -79,7 +79,7 @@ MRT_DEVICE void leave_seen(const progress<W> &p, int s, float unit,
  * was summed before.  Where all are seen their maximum is taken before the
  * scale, as in attention_mma.cu. */
 template <int W>
-MRT_DEVICE void soften(int s, float unit, float w[][4], progress<W> *p,
+MRT_DEVICE void soften(int s, float unit, float w[][4], row_progress<W> *p,
                        float *keep) {
   constexpr int N = keys_of<W>;
   bool whole = unit >= 0;
@@ -117,7 +117,7 @@ MRT_DEVICE void soften(int s, float unit, float w[][4], progress<W> *p,
  * has been read, keys j + 1 and values j are on their way.  The whole block
  * calls. */
 template <typename T, int W>
-MRT_DEVICE void turn(const attention_group_call<T> &c, walk<T> *x, int j) {
+MRT_DEVICE void turn(const attention_group_call<T> &c, key_walk<T> *x, int j) {
   constexpr int N = keys_of<W>, TILE = tile_bytes<W>;
   mrt_copies_wait_but<0>();
   mrt_shared_written();
@@ -130,10 +130,11 @@ MRT_DEVICE void turn(const attention_group_call<T> &c, walk<T> *x, int j) {
   mrt_copies_commit();
 }
 /* The turn's keys; and the values of the turn before. */
-template <typename T, int W> MRT_DEVICE uint32_t keys_at(const walk<T> &x) {
+template <typename T, int W> MRT_DEVICE uint32_t keys_at(const key_walk<T> &x) {
   return mrt_matrix_at(x.at) + mrt_bytes_on(keys_on<W> + x.odd);
 }
-template <typename T, int W> MRT_DEVICE uint32_t values_at(const walk<T> &x) {
+template <typename T, int W>
+MRT_DEVICE uint32_t values_at(const key_walk<T> &x) {
   return mrt_turned_at<keys_of<W>>(x.at) +
          mrt_bytes_on(values_on<W> + tile_bytes<W> - x.odd);
 }
@@ -149,8 +150,8 @@ MRT_DEVICE void keep_part(const float *keep, float o[W / 8][4]) {
 /* A warpgroup's turns: of the block's tiles, the first of which has key s
  * first, it sees the first `tiles`. */
 template <typename T, int W>
-MRT_DEVICE void attend_keys(const attention_group_call<T> &c, walk<T> x, int s,
-                            int tiles, progress<W> *p) {
+MRT_DEVICE void attend_keys(const attention_group_call<T> &c, key_walk<T> x,
+                            int s, int tiles, row_progress<W> *p) {
   constexpr int N = keys_of<W>, ROWS = MRT_BLOCK_ROWS;
   const float unit = (float)(c.n.scale * LOG2_E);
   int group = mrt_in_warp((int)threadIdx.x / MRT_GROUP_THREADS);
@@ -202,7 +203,7 @@ MRT_DEVICE void attend_keys(const attention_group_call<T> &c, walk<T> x, int s,
 
 template <typename T, int W>
 MRT_DEVICE void finish(const attention_group_call<T> &c, int b, int h, int t,
-                       const progress<W> &p) {
+                       const row_progress<W> &p) {
   MRT_UNROLL
   for (int r = 0; r < 2; r++) {
     int row = t + 8 * r + mrt_lane() / 4;
@@ -220,7 +221,7 @@ MRT_DEVICE void finish(const attention_group_call<T> &c, int b, int h, int t,
 /* A block's item: its queries, what they see, and the first tiles. */
 template <typename T, int W>
 MRT_DEVICE void attend_item(const attention_group_call<T> &c, int b, int h,
-                            int t, walk<T> *x, progress<W> *p) {
+                            int t, key_walk<T> *x, row_progress<W> *p) {
   constexpr int N = keys_of<W>;
   int warp = (int)threadIdx.x / 32, mine = t + warp / 4 * MRT_GROUP_ROWS;
   int hk = h / (int)c.n.group;
@@ -228,7 +229,7 @@ MRT_DEVICE void attend_item(const attention_group_call<T> &c, int b, int h,
   mrt_band band = mrt_band_of(c.n, sample);
   mrt_seen_span all = mrt_seen_by_some(band, t, MRT_BLOCK_ROWS, N);
   int end = mrt_seen_by_some(band, mine, MRT_GROUP_ROWS, N).end;
-  mrt_part<T> q = mrt_part_of<W>(c.q, mrt_head(c.q, b, h), t, sample.T);
+  mrt_tile_rows<T> q = mrt_part_of<W>(c.q, mrt_head(c.q, b, h), t, sample.T);
   x->k = mrt_part_of<W>(c.k, mrt_head(c.k, b, hk), all.from, sample.S);
   x->v = mrt_part_of<W>(c.v, mrt_head(c.v, b, hk), all.from, sample.S);
   x->tiles = mrt_in_warp(tiles_of<W>(all.from, all.end));
@@ -258,14 +259,14 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, blocks_of<W>)
     attend_wgmma(attention_group_call<T> c, int64_t tiles) {
 #ifdef MRT_HAS_WGMMA
   MRT_SHARED(T, shared);
-  __shared__ place m;
+  __shared__ block_item m;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item = m.item + gridDim.x) {
     int64_t head = item / tiles;
     int t = (int)(tiles - 1 - item % tiles) * MRT_BLOCK_ROWS;
     int b = (int)(head / c.n.H), h = (int)(head % c.n.H);
-    walk<T> x;
-    progress<W> p;
+    key_walk<T> x;
+    row_progress<W> p;
     x.at = mrt_first_tile(shared), x.odd = 0;
     x.to = x.at + keys_on<W> + mrt_part_place<W, keys_of<W>>();
     __syncthreads(); /* the last item's tiles, and m, have been read */

@@ -19,7 +19,7 @@ enum {
 
 /* A thread's part of tiles that follow each other in a head: of every so many
  * rows the same pack of 8 columns, which has the same place in all of them. */
-template <typename T> struct mrt_part {
+template <typename T> struct mrt_tile_rows {
   const T *from; /* its first row of the next tile */
   int left;      /* rows from there on; none or fewer: zeros */
 };
@@ -33,8 +33,8 @@ template <int W> MRT_DEVICE int mrt_part_row(void) {
 
 /* Of rows `first` .. `end` of a head. */
 template <int W, typename T>
-MRT_DEVICE mrt_part<T> mrt_part_of(const mrt_heads<T> &x, int64_t head,
-                                   int first, int64_t end) {
+MRT_DEVICE mrt_tile_rows<T> mrt_part_of(const mrt_heads<T> &x, int64_t head,
+                                        int first, int64_t end) {
   int column = mrt_part_column<W>(), row = first + mrt_part_row<W>();
   return { x.x + head + row * x.strides[1] + column,
            column < (int)x.width ? (int)end - row : 0 };
@@ -46,7 +46,7 @@ template <int W, int R> MRT_DEVICE uint32_t mrt_part_place(void) {
 /* Begin to copy the next R rows, `step` elements apart, to a tile; `to`: where
  * the first pack goes. */
 template <int W, int R, typename T>
-MRT_DEVICE void mrt_part_begin(mrt_part<T> *x, int64_t step, uint32_t to) {
+MRT_DEVICE void mrt_part_begin(mrt_tile_rows<T> *x, int64_t step, uint32_t to) {
   constexpr int APART = mrt_apart<W>;
   static_assert(APART % 8 == 0, "the swizzle has a period of 8 rows");
   MRT_UNROLL
