@@ -1,10 +1,12 @@
 /* attention.cuh -- what attention and its gradient share
  *
- * Two forms of each kernel: of any floats by plain sums of products
- * (attention_tile.cuh), and of bf16 or f16 up to 128 wide by the matrix units
- * (attention_mma.cuh).  Dtypes and widths alone decide.  Kernels are compiled
- * twice: ADJUSTS has masks and softcap; of those for matrix units ANY has them,
- * and rows that do not lie in packs of 16 bytes, with the same bits.
+ * Three forms of each kernel: of any floats by plain sums of products
+ * (attention_tile.cuh), of bf16 or f16 up to 128 wide by the matrix units
+ * (attention_mma.cuh), and of these by Hopper's warpgroups (attention_wgmma.cuh),
+ * where a trial was right.  Dtypes, widths, strides and options alone decide.
+ * Kernels of the first two are compiled twice: ADJUSTS has masks and softcap; of
+ * those for matrix units ANY has them, and rows that do not lie in packs of 16
+ * bytes, with the same bits.  Those for warpgroups have neither.
  *
  * SPDX-License-Identifier: MIT */
 #ifndef MRT_CUDA_ATTENTION_CUH
