@@ -176,7 +176,8 @@ static bool say_no(mrt_cuda *c, mrt_dtype dtype, int64_t width, bool is_grad,
   return false;
 }
 
-static bool try(mrt_cuda *c, mrt_dtype dtype, int64_t width, bool is_grad) {
+static bool is_right(mrt_cuda *c, mrt_dtype dtype, int64_t width,
+                     bool is_grad) {
   trial a = { .c = c,
               .dtype = dtype,
               .width = width,
@@ -222,13 +223,14 @@ static unsigned bit_of(const mrt_call *c, bool is_grad) {
 void mrt_cuda_attention_try(const mrt_call *call, bool is_grad) {
   mrt_cuda *c = call->run->device;
   unsigned bit = bit_of(call, is_grad);
-  if (c->arch != 90 || c->plain_attention || c->no_groups || c->failed) return;
+  if (c->arch != 90 || c->plain_attention || c->no_groups) return;
+  if (c->failed || cudaPeekAtLastError() != cudaSuccess) return;
   if (!bit || c->groups_tried & bit || call->in[0].type.dims[3] > WIDEST ||
       call->in[2].type.dims[3] > WIDEST)
     return;
   c->groups_tried |= bit;
   bool wide = bit & 0xcc;
-  if (try(c, call->in[0].type.dtype, wide ? WIDEST : NARROW, is_grad))
+  if (is_right(c, call->in[0].type.dtype, wide ? WIDEST : NARROW, is_grad))
     c->groups_right |= bit;
 }
 
