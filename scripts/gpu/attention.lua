@@ -2,7 +2,9 @@
 ---
 ---     mrt scripts/gpu/attention.lua FILE [DEVICE]
 ---
---- Counted as the half of the products that the mask leaves.
+--- Counted as the half of the products that the mask leaves. Beside each the means of
+--- squares of y, dq, dk and dv, which forms of the kernels should agree about to a part
+--- in a thousand, and whether 20 runs give the same bits of them.
 ---
 --- SPDX-License-Identifier: MIT
 
@@ -26,16 +28,27 @@ local function measured(B, T, H, D)
   local step = mrt.compile(function()
     local y = core.op.attention(q, k, v, { causal = true })
     local g = mrt.grad((y * dout):sum(), { q, k, v })
-    return (g[1]:sum() + g[2]:sum() + g[3]:sum()):to "f32"
+    local sums = { y, table.unpack(g) }
+    for i, t in ipairs(sums) do
+      t = t:to "f32"
+      sums[i] = (t * t):mean()
+    end
+    return table.unpack(sums)
   end)
-  step():item()
+  local means, same = nil, true
+  for _ = 1, 20 do
+    local now = { step() }
+    for i, t in ipairs(now) do now[i] = t:item() end
+    for i, mean in ipairs(means or now) do same = same and mean == now[i] end
+    means = now
+  end
   local times = {}
   for _, s in ipairs(step:measure({ rounds = 5 }).steps) do
     times[s.op] = (times[s.op] or 0) + s.measured
   end
   local flop = 4 * B * H * T * T * D / 2
   local back = times.attention_grad
-  return { batch = B, context = T, heads = H, width = D,
+  return { batch = B, context = T, heads = H, width = D, means = means, same = same,
     forward_ms = times.attention * 1e3, forward = flop / times.attention,
     backward_ms = back and back * 1e3, backward = back and 2.5 * flop / back }
 end
@@ -45,7 +58,8 @@ for _, s in ipairs(shapes) do
   if not ok then row = { failed = tostring(row) } end
   out.rows[#out.rows + 1] = row
   results.write(file, out)
-  print(table.concat(s, "x"), row.failed or ("forward %.0f, backward %.0f Tflop/s")
-    :format(row.forward / 1e12, (row.backward or 0) / 1e12))
+  print(table.concat(s, "x"), row.failed or ("forward %.0f, backward %.0f Tflop/s; means %.6g "
+    .. "%.6g %.6g %.6g, bits %s"):format(row.forward / 1e12, (row.backward or 0) / 1e12,
+    row.means[1], row.means[2], row.means[3], row.means[4], row.same and "the same" or "differ"))
   collectgarbage()
 end
