@@ -3,8 +3,8 @@
  * As attention_mma.cu, with its arithmetic.  In turn j a warpgroup begins the
  * scores of keys j, and then weights j - 1 times values, which go on while the
  * scores are softened; so o is scaled after these were added, not before.  The
- * other warpgroup's products, and another block's, go on in between.  Keys j +
- * 1 and values j are copied meanwhile: two tiles of each are there.
+ * other warpgroup's products, and another block's, go on in between.  Of keys and
+ * of values two tiles are there: the next ones are copied meanwhile.
  *
  * From Shah et al., arXiv:2407.08608, of which this is the part without copies
  * by the copy engine and without a warpgroup of its own for them.
