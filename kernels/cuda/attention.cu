@@ -22,12 +22,47 @@ template <typename T, typename X> struct attention_call {
   mrt_real<T> *lse;
 };
 
-/* Scores of queries from t and keys from s become weights; what was summed
+/* What a block is at: queries from t on of a head, columns of its values.  It is
+ * in shared memory, as registers are for sums. */
+struct block_item {
+  int64_t number, t, column, b, h;
+  mrt_sample sample;
+  mrt_reach keys;
+};
+
+template <int TILE, int WIDE>
+MRT_DEVICE block_item item_of(const mrt_attention &n, int64_t number,
+                              int64_t tiles, int64_t chunks) {
+  int64_t t = (tiles - 1 - number % tiles) * TILE, rest = number / tiles;
+  int64_t column = rest % chunks * WIDE, head = rest / chunks;
+  mrt_sample sample = mrt_sample_of(n, head / n.H);
+  return { number,
+           t,
+           column,
+           head / n.H,
+           head % n.H,
+           sample,
+           mrt_keys_of(n, sample, t, t + TILE, TILE) };
+}
+
+/* Scores of the item's queries and keys from s become weights; what was summed
  * before the maximum rose weighs less now. */
 template <bool ADJUSTS, typename R, int SIDE, int COLUMNS>
-MRT_DEVICE void soften(const mrt_attention &n, const mrt_sample &sample,
-                       int64_t batch, int64_t h, int64_t t, int64_t s,
+MRT_DEVICE void soften(const mrt_attention &n, const block_item &item,
+                       int64_t s, typename mrt_square<R>::memory *m,
                        R w[][SIDE], R *max, R *sum, R o[][COLUMNS]) {
+  const mrt_sample sample = item.sample;
+  const int64_t t = item.t;
+  if constexpr (ADJUSTS) {
+    R slope[SIDE][SIDE];
+    mrt_tile_each(w, slope, m, [&](int a, int b, R *score) {
+      R by = 1, x = *score * (R)n.scale;
+      if (mrt_is_seen(n, sample, t + a, s + b))
+        x = mrt_adjust(n, item.b, item.h, t + a, s + b, x, &by);
+      *score = x;
+      return by;
+    });
+  }
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) {
     int64_t row = t + mrt_tile_y() + 16 * a;
@@ -38,9 +73,7 @@ MRT_DEVICE void soften(const mrt_attention &n, const mrt_sample &sample,
     for (int b = 0; b < SIDE; b++) {
       int64_t key = s + mrt_tile_x() + 16 * b;
       bool is_seen = key >= from && key < seen;
-      R score = w[a][b] * (R)n.scale, slope;
-      if (ADJUSTS && is_seen)
-        score = mrt_adjust(n, batch, h, row, key, score, &slope);
+      R score = ADJUSTS ? w[a][b] : w[a][b] * (R)n.scale;
       w[a][b] = is_seen ? score : -(R)INFINITY;
       top = mrt_larger::of(top, w[a][b]);
     }
@@ -65,34 +98,36 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
   __shared__ typename tile::memory m;
+  __shared__ block_item now;
   int64_t items = c.n.B * c.n.H * chunks * tiles;
-  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-    int64_t t = (tiles - 1 - item % tiles) * tile::TILE, rest = item / tiles;
-    int64_t column = rest % chunks * tile::WIDE, head = rest / chunks;
-    int64_t b = head / c.n.H, h = head % c.n.H, hk = h / c.n.group;
-    mrt_sample sample = mrt_sample_of(c.n, b);
-    mrt_reach keys = mrt_keys_of(c.n, sample, t, t + tile::TILE, tile::TILE);
-    mrt_heads<T> q = mrt_rows(c.q, sample.T);
-    X k = mrt_rows_of(c.k, b, sample.S), v = mrt_rows_of(c.v, b, sample.S);
+  for (int64_t item = blockIdx.x; item < items; item = now.number + gridDim.x) {
+    __syncthreads(); /* the last one has been read */
+    if (threadIdx.x == 0)
+      now = item_of<tile::TILE, tile::WIDE>(c.n, item, tiles, chunks);
+    __syncthreads();
     R max[SIDE], sum[SIDE], o[SIDE][COLUMNS] = {};
     for (int a = 0; a < SIDE; a++) max[a] = -(R)INFINITY, sum[a] = 0;
-    for (int64_t s = keys.from; s < keys.end; s += tile::TILE) {
+    for (int64_t s = now.keys.from; s < now.keys.end; s += tile::TILE) {
       R w[SIDE][SIDE];
-      mrt_tile_scores(q, mrt_head(q, b, h), t, k, mrt_head(k, b, hk), s, &m, w);
-      soften<ADJUSTS, R, SIDE, COLUMNS>(c.n, sample, b, h, t, s, w, max, sum,
-                                        o);
+      int64_t b = now.b, h = now.h, hk = h / c.n.group;
+      mrt_heads<T> q = mrt_rows(c.q, now.sample.T);
+      X k = mrt_rows_of(c.k, b, now.sample.S);
+      X v = mrt_rows_of(c.v, b, now.sample.S);
+      mrt_tile_scores(q, mrt_head(q, b, h), now.t, k, mrt_head(k, b, hk), s, &m,
+                      w);
+      soften<ADJUSTS, R, SIDE, COLUMNS>(c.n, now, s, &m, w, max, sum, o);
       mrt_tile_give(w, c.n.rounds, &m);
-      mrt_tile_add(v, mrt_head(v, b, hk), s, column, &m, o);
+      mrt_tile_add(v, mrt_head(v, b, hk), s, now.column, &m, o);
     }
     MRT_UNROLL
     for (int a = 0; a < SIDE; a++) {
-      int64_t row = t + mrt_tile_y() + 16 * a;
+      int64_t row = now.t + mrt_tile_y() + 16 * a;
       R part = sum[a] == 0 ? 0 : 1 / sum[a]; /* no key was seen */
       for (int k = 0; k < COLUMNS; k++) o[a][k] *= part;
-      if (mrt_tile_x() == 0 && column == 0 && row < c.n.T)
-        c.lse[head * c.n.T + row] = max[a] + log(sum[a]);
+      if (mrt_tile_x() == 0 && now.column == 0 && row < c.n.T)
+        c.lse[(now.b * c.n.H + now.h) * c.n.T + row] = max[a] + log(sum[a]);
     }
-    mrt_tile_put(c.o, b, h, t, column, o);
+    mrt_tile_put(c.o, now.b, now.h, now.t, now.column, o);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "cuda.cuh"
 #include "dnn/fallback.h"
 #include "op/attention.h"
+#include <type_traits>
 
 /* B batches, T queries of H heads, S keys of Hk heads of D, values of Dv; what is
  * seen as in op/attention.h. */
@@ -158,16 +159,19 @@ MRT_DEVICE R mrt_mask_at(const mrt_attention &n, int64_t b, int64_t h,
   mrt_any<R> x = { (void *)n.mask, n.mask_dtype };
   return mrt_get<R>(x, i);
 }
-/* A score that is seen, after softcap and mask; *slope: what softcap multiplies
- * its gradient by. */
+/* A score after softcap; *slope: what that multiplies its gradient by. */
+template <typename R>
+MRT_DEVICE R mrt_capped(const mrt_attention &n, R score, R *slope) {
+  R y = tanh(score / (R)n.softcap);
+  *slope = 1 - y * y;
+  return y * (R)n.softcap;
+}
+/* One that is seen, after softcap and mask. */
 template <typename R>
 MRT_DEVICE R mrt_adjust(const mrt_attention &n, int64_t b, int64_t h, int64_t t,
                         int64_t s, R score, R *slope) {
   *slope = 1;
-  if (n.softcap > 0) {
-    R y = tanh(score / (R)n.softcap);
-    score = y * (R)n.softcap, *slope = 1 - y * y;
-  }
+  if (n.softcap > 0) score = mrt_capped(n, score, slope);
   return n.mask ? score + mrt_mask_at<R>(n, b, h, t, s) : score;
 }
 
@@ -176,6 +180,8 @@ MRT_DEVICE R mrt_adjust(const mrt_attention &n, int64_t b, int64_t h, int64_t t,
 /* An operand [batch, rows, heads, width] of any strides. */
 template <typename T> struct mrt_heads {
   typedef T element;
+  /* that a thread reads; a mixed one has its dtype looked at each time */
+  enum { ROWS_AT_ONCE = std::is_empty<T>::value ? 1 : 4 };
   mrt_place<T> x;
   int64_t rows, width, strides[4];
 };
@@ -212,7 +218,8 @@ MRT_DEVICE int64_t mrt_row_of(const mrt_heads<T> &x, int64_t b, int64_t t,
 
 /* The same in pages of a cache: [pages, page, heads, width]. */
 template <typename T> struct mrt_paged : mrt_heads<T> {
-  mrt_operand table; /* [B, pages of each sample] */
+  enum { ROWS_AT_ONCE = 1 }; /* each has a page to be looked up */
+  mrt_operand table;         /* [B, pages of each sample] */
   int64_t page, count, first;
   mrt_run_words *words;
   int node;

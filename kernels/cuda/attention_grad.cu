@@ -63,26 +63,45 @@ struct two_tiles {
   int64_t b, h, i, j;
 };
 
+/* Scores become what softcap and mask make of them. */
+template <attention_kind K, typename T, int SIDE>
+MRT_DEVICE void adjust(const gradient_call<T> &c, const two_tiles &at,
+                       typename mrt_square<mrt_real<T>>::memory *m,
+                       mrt_real<T> s[][SIDE], mrt_real<T> slope[][SIDE]) {
+  typedef mrt_real<T> R;
+  mrt_tile_each(s, slope, m, [&](int a, int b, R *score) {
+    int64_t row = at.i + a, other = at.j + b;
+    int64_t t = K == DQ ? row : other, key = K == DQ ? other : row;
+    R by = 1, x = *score * (R)c.n.scale;
+    if (mrt_is_seen(c.n, at.sample, t, key))
+      x = mrt_adjust(c.n, at.b, at.h, t, key, x, &by);
+    *score = x;
+    return by;
+  });
+}
+
 /* w[i][j], from scores and from products of dout and v. */
 template <attention_kind K, bool ADJUSTS, typename T, int SIDE>
 MRT_DEVICE void weigh(const gradient_call<T> &c, const two_tiles &at,
+                      typename mrt_square<mrt_real<T>>::memory *m,
                       mrt_real<T> s[][SIDE], const mrt_real<T> dp[][SIDE]) {
   typedef mrt_real<T> R;
   int64_t head = at.b * c.n.H + at.h;
+  R slope[SIDE][SIDE];
+  if constexpr (ADJUSTS) adjust<K, T, SIDE>(c, at, m, s, slope);
   MRT_UNROLL
   for (int a = 0; a < SIDE; a++) MRT_UNROLL
   for (int b = 0; b < SIDE; b++) {
     int64_t row = at.i + mrt_tile_y() + 16 * a;
     int64_t other = at.j + mrt_tile_x() + 16 * b;
     int64_t t = K == DQ ? row : other, key = K == DQ ? other : row;
-    R p = 0, slope = 1;
+    R p = 0, by = ADJUSTS ? slope[a][b] : 1;
     if (mrt_is_seen(c.n, at.sample, t, key)) {
       R lse = mrt_get<R>(c.lse, head * c.n.T + t);
-      R score = s[a][b] * (R)c.n.scale;
-      if (ADJUSTS) score = mrt_adjust(c.n, at.b, at.h, t, key, score, &slope);
+      R score = ADJUSTS ? s[a][b] : s[a][b] * (R)c.n.scale;
       p = lse == -(R)INFINITY ? 0 : exp(score - lse);
       if (K != DV)
-        p *= (dp[a][b] - c.delta[head * c.n.T + t]) * slope * (R)c.n.scale;
+        p *= (dp[a][b] - c.delta[head * c.n.T + t]) * by * (R)c.n.scale;
     }
     s[a][b] = p;
   }
@@ -108,11 +127,36 @@ MRT_DEVICE void add_pair(const gradient_call<T> &c, const two_tiles &at,
     mrt_tile_scores(k, k_head, i, q, q_head, j, m, s);
     if (K == DK) mrt_tile_scores(v, v_head, i, dout, dout_head, j, m, dp);
   }
-  weigh<K, ADJUSTS, T, SIDE>(c, at, s, dp);
+  weigh<K, ADJUSTS, T, SIDE>(c, at, m, s, dp);
   mrt_tile_give(s, c.n.rounds, m);
   if (K == DQ) mrt_tile_add(k, k_head, j, column, m, sum);
   if (K == DK) mrt_tile_add(q, q_head, j, column, m, sum);
   if (K == DV) mrt_tile_add(dout, dout_head, j, column, m, sum);
+}
+
+/* What a block is at: rows from i on of a head, columns of what is summed; the
+ * others that some of these rows are paired with.  It is in shared memory, as
+ * registers are for sums. */
+struct block_item {
+  int64_t number, i, column, b, h;
+  mrt_sample sample;
+  mrt_reach others;
+};
+
+template <attention_kind K, int TILE, int WIDE>
+MRT_DEVICE block_item item_of(const mrt_attention &n, int64_t number,
+                              int64_t heads, int64_t tiles, int64_t chunks) {
+  int64_t at = number % tiles, rest = number / tiles / chunks;
+  int64_t i = (K == DQ ? tiles - 1 - at : at) * TILE;
+  mrt_sample sample = mrt_sample_of(n, rest / heads);
+  return { number,
+           i,
+           number / tiles % chunks * WIDE,
+           rest / heads,
+           rest % heads,
+           sample,
+           K == DQ ? mrt_keys_of(n, sample, i, i + TILE, TILE)
+                   : mrt_queries_of(n, sample, i, i + TILE, TILE) };
 }
 
 template <attention_kind K, typename T, bool ADJUSTS>
@@ -123,22 +167,21 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS, TILE = tile::TILE;
   __shared__ typename tile::memory m;
+  __shared__ block_item now;
   int64_t items = c.n.B * heads * chunks * tiles;
-  for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-    int64_t at = item % tiles, rest = item / tiles / chunks;
-    int64_t i = (K == DQ ? tiles - 1 - at : at) * TILE;
-    int64_t column = item / tiles % chunks * tile::WIDE;
-    int64_t b = rest / heads, h = rest % heads;
+  for (int64_t item = blockIdx.x; item < items; item = now.number + gridDim.x) {
+    __syncthreads(); /* the last one has been read */
+    if (threadIdx.x == 0)
+      now = item_of<K, TILE, tile::WIDE>(c.n, item, heads, tiles, chunks);
+    __syncthreads();
     R sum[SIDE][COLUMNS] = {};
-    mrt_sample sample = mrt_sample_of(c.n, b);
-    mrt_reach others = K == DQ ? mrt_keys_of(c.n, sample, i, i + TILE, TILE)
-                               : mrt_queries_of(c.n, sample, i, i + TILE, TILE);
     for (int64_t g = 0; g < (K == DQ ? 1 : c.n.group); g++)
-      for (int64_t j = others.from; j < others.end; j += TILE) {
-        two_tiles two = { sample, b, K == DQ ? h : h * c.n.group + g, i, j };
-        add_pair<K, ADJUSTS, T, SIDE, COLUMNS>(c, two, column, &m, sum);
+      for (int64_t j = now.others.from; j < now.others.end; j += TILE) {
+        int64_t h = K == DQ ? now.h : now.h * c.n.group + g;
+        two_tiles two = { now.sample, now.b, h, now.i, j };
+        add_pair<K, ADJUSTS, T, SIDE, COLUMNS>(c, two, now.column, &m, sum);
       }
-    mrt_tile_put(y, b, h, i, column, sum);
+    mrt_tile_put(y, now.b, now.h, now.i, now.column, sum);
   }
 }
 

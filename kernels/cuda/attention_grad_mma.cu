@@ -7,7 +7,7 @@
  * While a tile of the other side is computed with, the next is copied.
  *
  * SPDX-License-Identifier: MIT */
-#include "attention_mma.cuh"
+#include "attention_adjust.cuh"
 
 namespace {
 
@@ -43,18 +43,33 @@ struct look {
   int b, h, t, s;
 };
 
-/* A weight, and the gradient of its score less the scale. */
-template <bool ANY>
-MRT_DEVICE void weigh(const mrt_attention &n, const look &at, int t, int key,
-                      float lse, float delta, float *s, float *dp) {
-  float unit = (float)(n.scale * LOG2_E), slope = 1;
-  bool is_there = t < n.T && key < n.S; /* what is not has no mask */
-  if (ANY && (n.mask || n.softcap > 0) && is_there) {
-    *s = mrt_adjust(n, at.b, at.h, t, key, *s * (float)n.scale, &slope);
-    unit = (float)LOG2_E;
-  }
+/* A weight, and the gradient of its score; lse in powers of 2. */
+MRT_DEVICE void weigh(float unit, float lse, float delta, float slope, float *s,
+                      float *dp) {
   *s = mrt_exp2(fmaf(*s, unit, -lse));
   *dp = *s * (*dp - delta) * slope;
+}
+MRT_DEVICE bool adjusts(const mrt_attention &n) {
+  return n.mask || n.softcap > 0;
+}
+/* Row r of the lane, of N columns, adjusted; lse(j) and delta(j) of its scores. */
+template <int N, bool turned, typename F>
+MRT_DEVICE void weigh_row(const mrt_attention &n, const mrt_score_block &rows,
+                          int r, F term, float p[][N / 8][4],
+                          float ds[][N / 8][4]) {
+  __shared__ mrt_score_room<N, true> room;
+  float x[N / 4], slope[N / 4];
+  MRT_UNROLL
+  for (int j = 0; j < N / 4; j++) x[j] = p[r / 2][j / 2][r % 2 * 2 + j % 2];
+  mrt_adjust_row<N, turned>(n, rows, &room, x, slope);
+  MRT_UNROLL
+  for (int j = 0; j < N / 4; j++) {
+    float *s = &p[r / 2][j / 2][r % 2 * 2 + j % 2], lse, delta;
+    term(j, &lse, &delta);
+    *s = x[j];
+    weigh((float)LOG2_E, lse, delta, slope[j], s,
+          &ds[r / 2][j / 2][r % 2 * 2 + j % 2]);
+  }
 }
 /* Nothing where row i, of the one side, does not see column j of N. */
 template <int N, int M>
@@ -81,13 +96,20 @@ template <bool ANY, int N, int M>
 MRT_DEVICE void weigh_keys(const mrt_attention &n, const look &at,
                            const float *lse, const float *delta,
                            float p[M][N / 8][4], float ds[M][N / 8][4]) {
-  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
   MRT_UNROLL
-  for (int r = 0; r < 2 * M; r++) MRT_UNROLL
-  for (int j = 0; j < N / 8 * 2; j++) {
-    int i = r % 2 * 2 + j % 2, key = at.s + j / 2 * 8 + column + j % 2;
-    weigh<ANY>(n, at, at.t + 8 * r + g, key, lse[r], delta[r],
-               &p[r / 2][j / 2][i], &ds[r / 2][j / 2][i]);
+  for (int r = 0; r < 2 * M; r++) {
+    if (ANY && adjusts(n)) {
+      weigh_row<N, false>(
+          n, { at.b, at.h, at.t + 8 * r, at.s }, r,
+          [&](int, float *l, float *d) { *l = lse[r], *d = delta[r]; }, p, ds);
+      continue;
+    }
+    MRT_UNROLL
+    for (int j = 0; j < N / 4; j++) {
+      int i = r % 2 * 2 + j % 2;
+      weigh((float)(n.scale * LOG2_E), lse[r], delta[r], 1, &p[r / 2][j / 2][i],
+            &ds[r / 2][j / 2][i]);
+    }
   }
   if (!mrt_sees_all<N>(at.band, at.t, 16 * M, at.s))
     leave_unseen<N, M>(at.band, at.t, at.s, p, ds);
@@ -162,6 +184,7 @@ template <int N> struct terms {
   alignas(16) int b; /* and what follows: one load */
   int h_end;
   mrt_seen_span seers;
+  mrt_band band;
 };
 
 /* Scores of 16 M keys from s on and N queries from t on, turned. */
@@ -169,13 +192,22 @@ template <bool ANY, int N, int M>
 MRT_DEVICE void weigh_queries(const mrt_attention &n, const look &at,
                               const float *lse, const float *delta,
                               float p[M][N / 8][4], float ds[M][N / 8][4]) {
-  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  MRT_UNROLL
-  for (int j = 0; j < N / 8 * 2; j++) MRT_UNROLL
+  if (ANY && adjusts(n)) {
+    MRT_UNROLL
+    for (int r = 0; r < 2 * M; r++)
+      weigh_row<N, true>(
+          n, { at.b, at.h, at.t, at.s + 8 * r }, r,
+          [&](int j, float *l, float *d) {
+            *l = lse[mrt_score_column(j)], *d = delta[mrt_score_column(j)];
+          },
+          p, ds);
+  } else
+    MRT_UNROLL
+  for (int j = 0; j < N / 4; j++) MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
-    int i = r % 2 * 2 + j % 2, query = j / 2 * 8 + column + j % 2;
-    weigh<ANY>(n, at, at.t + query, at.s + 8 * r + g, lse[query], delta[query],
-               &p[r / 2][j / 2][i], &ds[r / 2][j / 2][i]);
+    int i = r % 2 * 2 + j % 2, query = mrt_score_column(j);
+    weigh((float)(n.scale * LOG2_E), lse[query], delta[query], 1,
+          &p[r / 2][j / 2][i], &ds[r / 2][j / 2][i]);
   }
   if (!mrt_sees_all<N>(at.band, at.s, 16 * M, at.t))
     leave_unseen<N, M>(at.band, at.s, at.t, p, ds);
@@ -235,21 +267,24 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     __syncthreads(); /* the last item's tiles have been read */
     if (threadIdx.x == 0) {
       m.item = item, m.b = b, m.hk = hk, m.s = s;
-      m.h_end = now.h + group, m.seers = seers;
+      m.h_end = now.h + group, m.seers = seers, m.band = band;
     }
     mrt_mma_load<ANY, W, ROWS>(k_rows, mrt_head(c.k, b, hk), s, k);
     mrt_mma_load<ANY, W, ROWS>(v_rows, mrt_head(c.v, b, hk), s, v);
     if (more) load_queries<ANY, T, W>(c, sample.T, b, now, 0, pair, &m);
     for (int stage = 0; more; stage = 1 - stage) {
       float p[M][N / 8][4], ds[M][N / 8][4];
-      look at = { band, b, now.h, now.t, s + row };
+      int h = now.h, t = now.t;
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
+      /* with ANY read anew, or what follows from it would take registers */
+      look at = { ANY ? m.band : band, ANY ? m.b : b, h, t, s + row };
       step_on<N>(&now, m.seers);
       more = now.h < m.h_end;
       if (more)
-        load_queries<ANY, T, W>(c, band.others, b, now, 1 - stage, pair, &m);
-      if (!mrt_sees_some<N>(band, s + row, 16 * M, at.t)) continue;
+        load_queries<ANY, T, W>(c, at.band.others, at.b, now, 1 - stage, pair,
+                                &m);
+      if (!mrt_sees_some<N>(at.band, s + row, 16 * M, at.t)) continue;
       const T *q = pair + stage * STAGE, *dout = q + STAGE / 2;
       mrt_mma_scores_at<W, N, M>(k, row, q, p);
       mrt_mma_scores_at<W, N, M>(v, row, dout, ds);

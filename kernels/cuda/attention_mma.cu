@@ -5,7 +5,7 @@
  * that of the second keys.  Scores are softened in powers of 2.
  *
  * SPDX-License-Identifier: MIT */
-#include "attention_mma.cuh"
+#include "attention_adjust.cuh"
 #include "online_softmax.cuh"
 
 namespace {
@@ -26,36 +26,51 @@ template <int W, int M> struct progress {
   float max[M][2], sum[M][2], o[M][W / 8][4];
 };
 
+/* What a block is at, in shared memory: no register is free for it meanwhile. */
+struct block_item {
+  int64_t number;
+  int b, h;
+  mrt_band band;
+};
+
 /* Of a head, a warp's 16 M queries from t on and what they see. */
 struct warp_rows {
   mrt_band band;
-  int b, h, t;
+  const block_item *item;
+  int t;
 };
+/* With ANY it is read each time, or what follows from it for each row would
+ * take registers. */
+template <bool ANY> MRT_DEVICE mrt_band band_of(const warp_rows &at) {
+  return ANY ? at.item->band : at.band;
+}
 
 /* Scores of queries and of keys s .. become exponents of 2; keys that a query
  * does not see get -infinity. */
 template <bool ANY, int M>
 MRT_DEVICE void prepare(const mrt_attention &n, const warp_rows &at, int s,
                         float w[M][KEYS / 8][4]) {
-  int g = mrt_lane() / 4, column = mrt_lane() % 4 * 2;
-  const float unit = (float)(n.scale * LOG2_E);
+  const int EACH = KEYS / 4; /* keys of a lane */
   const bool adjusts = ANY && (n.mask || n.softcap > 0);
+  const float unit = adjusts ? (float)LOG2_E : (float)(n.scale * LOG2_E);
+  const mrt_band band = band_of<ANY>(at);
   MRT_UNROLL
   for (int r = 0; r < 2 * M; r++) {
-    int row = at.t + 8 * r + g;
-    mrt_seen_span seen = mrt_seen_by(at.band, row, s);
+    mrt_seen_span seen = mrt_seen_by(band, at.t + 8 * r + mrt_lane() / 4, s);
+    float x[EACH];
     MRT_UNROLL
-    for (int j = 0; j < KEYS / 8 * 2; j++) {
-      int key = j / 2 * 8 + column + j % 2;
+    for (int j = 0; j < EACH; j++) x[j] = w[r / 2][j / 2][r % 2 * 2 + j % 2];
+    if constexpr (ANY) {
+      __shared__ mrt_score_room<KEYS, false> room;
+      mrt_score_block rows = { at.item->b, at.item->h, at.t + 8 * r, s };
+      if (adjusts)
+        mrt_adjust_row<KEYS, false>(n, rows, &room, x, (float *)NULL);
+    }
+    MRT_UNROLL
+    for (int j = 0; j < EACH; j++) {
+      int key = mrt_score_column(j);
       bool is_seen = key >= seen.from && key < seen.end;
-      float slope, *score = &w[r / 2][j / 2][r % 2 * 2 + j % 2], x = *score;
-      if (adjusts && is_seen)
-        x = mrt_adjust(n, at.b, at.h, row, s + key, x * (float)n.scale,
-                       &slope) *
-            (float)LOG2_E;
-      else
-        x *= unit;
-      *score = is_seen ? x : -INFINITY;
+      w[r / 2][j / 2][r % 2 * 2 + j % 2] = is_seen ? x[j] * unit : -INFINITY;
     }
   }
 }
@@ -67,7 +82,8 @@ template <bool ANY, int W, int M>
 MRT_DEVICE void soften(const mrt_attention &n, const warp_rows &at, int s,
                        float w[M][KEYS / 8][4], progress<W, M> *p) {
   float unit = (float)(n.scale * LOG2_E);
-  bool whole = unit >= 0 && mrt_sees_all<KEYS>(at.band, at.t, 16 * M, s);
+  bool whole =
+      unit >= 0 && mrt_sees_all<KEYS>(band_of<ANY>(at), at.t, 16 * M, s);
   if (ANY) whole = whole && !n.mask && !(n.softcap > 0);
   if (!whole) {
     prepare<ANY, M>(n, at, s, w);
@@ -127,9 +143,10 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend(attention_mma_call<T> c, int64_t tiles) {
   constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
   MRT_SHARED(T, shared);
+  __shared__ block_item now;
   int warp = (int)threadIdx.x / 32;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
-       item += gridDim.x) {
+       item = now.number + gridDim.x) {
     int64_t head = item / tiles;
     int t = (int)(tiles - 1 - item % tiles) * QUERIES;
     int b = (int)(head / c.n.H), h = (int)(head % c.n.H);
@@ -138,7 +155,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     mrt_sample sample = mrt_sample_of(c.n, b);
     mrt_heads<T> k = mrt_rows(c.k, sample.S), v = mrt_rows(c.v, sample.S);
     mrt_heads<T> queries = mrt_rows(c.q, sample.T);
-    warp_rows at = { mrt_band_of(c.n, sample), b, h, t + 16 * M * warp };
+    warp_rows at = { mrt_band_of(c.n, sample), &now, t + 16 * M * warp };
     mrt_seen_span keys = mrt_seen_by_some(at.band, t, QUERIES, KEYS);
     uint32_t q[M][W / 16][4];
     progress<W, M> p = {};
@@ -146,6 +163,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     for (int m = 0; m < M; m++) p.max[m][0] = p.max[m][1] = -INFINITY;
 
     __syncthreads(); /* the last item's tiles have been read */
+    if (threadIdx.x == 0) now = { item, b, h, at.band };
     mrt_mma_load<ANY, W, QUERIES>(queries, mrt_head(c.q, b, h), t,
                                   shared + STAGE);
     mrt_mma_load<ANY, W, KEYS>(k, k_head, keys.from, shared);
@@ -167,14 +185,14 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
         mrt_mma_load<ANY, W, KEYS>(k, k_head, s + KEYS, next);
         mrt_mma_load<ANY, W, KEYS>(v, v_head, s + KEYS, next + STAGE / 2);
       }
-      if (!mrt_sees_some<KEYS>(at.band, at.t, 16 * M, s)) continue;
+      if (!mrt_sees_some<KEYS>(band_of<ANY>(at), at.t, 16 * M, s)) continue;
       const T *tile = shared + stage * STAGE;
       mrt_mma_scores<W, KEYS, M>(q, tile, w);
       soften<ANY, W, M>(c.n, at, s, w, &p);
       mrt_mma_add<W, KEYS, M>(w, tile + STAGE / 2, p.o);
     }
     mrt_copies_wait();
-    finish<T, W, M>(c, b, h, at.t, p);
+    finish<T, W, M>(c, now.b, now.h, at.t, p);
   }
 }
 

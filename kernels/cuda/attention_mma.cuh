@@ -118,27 +118,26 @@ static inline bool mrt_mma_packs(const mrt_operand *x, More... more) {
 }
 
 /* Begin to copy rows first .. first + ROWS of a head.  What is counted fits in
- * an int here, too. */
+ * an int here, too.  Where rows are no packs a thread has an element of some. */
 template <bool ANY, int W, int ROWS, typename T>
 MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
                              T *tile) {
-  constexpr int V = 8, PACKS = W / V, AT_ONCE = MMA_THREADS / PACKS;
+  constexpr int V = ANY ? 1 : 8, PACKS = W / V, AT_ONCE = MMA_THREADS / PACKS;
   int column = (int)threadIdx.x % PACKS * V, row = (int)threadIdx.x / PACKS;
-  int width = (int)x.width;
   int64_t step = x.strides[1];
   int left = (int)x.rows - (int)first - row;
   const T *from = x.x + head + (first + row) * step;
   T *to = tile + row * mrt_step<W> + column;
+  if (column >= (int)x.width) left = 0;
   if constexpr (ANY) {
-    for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)
-      for (int k = 0; k < V; k++) {
-        T value = {};
-        if (i < left && column + k < width)
-          value = from[(column + k) * x.strides[3]];
-        to[i * mrt_step<W> + k] = value;
-      }
+    from += column * x.strides[3];
+    MRT_UNROLL_BY(8)
+    for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step) {
+      T value = {};
+      if (i < left) value = *from;
+      to[i * mrt_step<W>] = value;
+    }
   } else {
-    if (column >= width) left = 0;
     from += column;
     MRT_UNROLL
     for (int i = 0; i < ROWS; i += AT_ONCE, from += AT_ONCE * step)

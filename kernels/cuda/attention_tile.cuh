@@ -30,18 +30,23 @@ template <typename R> struct mrt_square {
 MRT_DEVICE int mrt_tile_x(void) { return (int)threadIdx.x % 16; }
 MRT_DEVICE int mrt_tile_y(void) { return (int)threadIdx.x / 16; }
 
-/* room[i][k] = x[row + i][column + k] of the head at `head`, zeros around. */
+/* room[i][k] = x[row + i][column + k] of the head at `head`, zeros around.  A
+ * thread has a column of it, some rows at a time: places of more would be kept
+ * in registers that the sums need. */
 template <int ROWS, int WIDTH, int STEP, typename X>
 MRT_DEVICE void mrt_tile_load(const X &x, int64_t head, int64_t row,
                               int64_t column,
                               mrt_real<typename X::element> *room) {
   typedef mrt_real<typename X::element> R;
-  for (int j = (int)threadIdx.x; j < ROWS * WIDTH; j += TILE_THREADS) {
-    int64_t i = row + j / WIDTH, k = column + j % WIDTH;
+  constexpr int AT_ONCE = TILE_THREADS / WIDTH;
+  int k = (int)threadIdx.x % WIDTH, first = (int)threadIdx.x / WIDTH;
+  int64_t along = (column + k) * x.strides[3];
+  int64_t rows = column + k < x.width ? x.rows - row : 0;
+  MRT_UNROLL_BY(X::ROWS_AT_ONCE)
+  for (int i = first; i < ROWS; i += AT_ONCE) {
     R value = 0;
-    if (i < x.rows && k < x.width)
-      value = mrt_get<R>(x.x, mrt_row_at(x, head, i) + k * x.strides[3]);
-    room[j / WIDTH * STEP + j % WIDTH] = value;
+    if (i < rows) value = mrt_get<R>(x.x, mrt_row_at(x, head, row + i) + along);
+    room[i * STEP + k] = value;
   }
 }
 
@@ -76,6 +81,33 @@ mrt_tile_scores(const mrt_heads<T> &x, int64_t x_head, int64_t i, const Y &y,
       for (int a = 0; a < SIDE; a++) MRT_UNROLL
       for (int b = 0; b < SIDE; b++) s[a][b] += u[a] * v[b];
     }
+  }
+}
+
+/* f(row, column, &score) of each of the thread's scores, in a loop through shared
+ * memory: what f is then is there once, not once for each.  *slope: what it
+ * returns. */
+template <typename R, typename F>
+MRT_DEVICE void mrt_tile_each(R s[][mrt_square<R>::SIDE],
+                              R slope[][mrt_square<R>::SIDE],
+                              typename mrt_square<R>::memory *m, F f) {
+  constexpr int SIDE = mrt_square<R>::SIDE;
+  int x = mrt_tile_x(), y = mrt_tile_y();
+  R *slopes = m->room + threadIdx.x;
+  __syncthreads(); /* what lies there has been read */
+  MRT_UNROLL
+  for (int a = 0; a < SIDE; a++) MRT_UNROLL
+  for (int b = 0; b < SIDE; b++) m->weights[y + 16 * a][x + 16 * b] = s[a][b];
+  MRT_UNROLL_BY(1)
+  for (int i = 0; i < SIDE * SIDE; i++) {
+    int row = y + i / SIDE * 16, column = x + i % SIDE * 16;
+    slopes[i * TILE_THREADS] = f(row, column, &m->weights[row][column]);
+  }
+  MRT_UNROLL
+  for (int a = 0; a < SIDE; a++) MRT_UNROLL
+  for (int b = 0; b < SIDE; b++) {
+    s[a][b] = m->weights[y + 16 * a][x + 16 * b];
+    slope[a][b] = slopes[(a * SIDE + b) * TILE_THREADS];
   }
 }
 

@@ -42,6 +42,7 @@
   mrt_emulate(grid, block, bytes, queue, #__VA_ARGS__, __VA_ARGS__)
 #define MRT_SHARED(T, name) T *name = (T *)mrt_emulate_shared()
 #define MRT_UNROLL
+#define MRT_UNROLL_BY(n)
 #define MRT_FAR static
 #else
 #define MRT_LAUNCH(grid, block, bytes, queue, ...)                             \
@@ -49,8 +50,10 @@
 #define MRT_SHARED(T, name)                                                    \
   extern __shared__ __align__(16) unsigned char mrt_shared_bytes[];            \
   T *name = reinterpret_cast<T *>(mrt_shared_bytes)
-#define MRT_UNROLL _Pragma("unroll")
-#define MRT_FAR    static __device__ __forceinline__
+#define MRT_UNROLL       _Pragma("unroll")
+#define MRT_UNROLL_BY(n) MRT_PRAGMA(unroll n)
+#define MRT_PRAGMA(text) _Pragma(#text)
+#define MRT_FAR          static __device__ __forceinline__
 #endif
 
 template <typename... P>

@@ -20,12 +20,6 @@
 
 #include "mma.cuh"
 
-#ifdef MRT_EMULATED
-#define MRT_UNROLL_TWICE
-#else
-#define MRT_UNROLL_TWICE _Pragma("unroll 2")
-#endif
-
 /* ---- with multiply-adds -------------------------------------------------- */
 
 /* A thread has GROUPS x GROUPS squares of 4 x 4. */
@@ -59,7 +53,7 @@ template <typename S, bool L, bool turned> struct mrt_tile_engine {
 
   __device__ __forceinline__ void add(const S *a, const S *b) {
     int m = (int)threadIdx.x / ACROSS * 4, n = (int)threadIdx.x % ACROSS * 4;
-    MRT_UNROLL_TWICE
+    MRT_UNROLL_BY(2)
     for (int k = 0; k < DEEP; k++) {
       mrt_vector<S, 4> u[GROUPS], v[GROUPS];
       MRT_UNROLL
