@@ -48,31 +48,58 @@ template <typename S> struct product {
   int64_t rows, columns, tiles; /* of tiles: in a phase, across, in all */
 };
 
+/* What a block is at: a tile of a phase, from row m0 and column n0 on.  It is in
+ * shared memory, as registers are for sums. */
+struct block_item {
+  int64_t number, group, channel; /* channel: the group's first that is read */
+  int m0, n0, places;
+  mrt_line h, w;
+};
+
+template <int SIDE, typename S>
+MRT_DEVICE block_item item_of(const product<S> &p, int64_t t) {
+  int64_t rest = t / p.columns, phases = p.walk.w.phases;
+  int phase = (int)(rest / p.rows % (p.walk.h.phases * phases));
+  mrt_line h(p.walk.h, phase / (int)phases, p.walk.back);
+  mrt_line w(p.walk.w, phase % (int)phases, p.walk.back);
+  int64_t group = rest / p.rows / (p.walk.h.phases * phases);
+  return { t,
+           group,
+           group * p.ins,
+           (int)(rest % p.rows) * SIDE,
+           (int)(t % p.columns) * SIDE,
+           (int)p.walk.N * h.places * w.places,
+           h,
+           w };
+}
+
 /* What the threads of a block read, a step of the sum after the other. */
 template <typename Tile, typename S, typename Manner> struct walker {
   enum { V = Tile::V, WIDE = Tile::WIDE };
-  mrt_image<S, Manner> image;
+  /* a thread with 64 sums and as many factors has no registers for lines */
+  mrt_image<S, Manner, Tile::SIDE == 128 && sizeof(S) == 4> image;
   int n[WIDE], i[WIDE], j[WIDE]; /* places; n is -1 where there is none */
   const S *w[WIDE];              /* NULL alike */
   int kernel_w;
   mrt_digits at, step; /* tap and channel */
 
-  __device__ __forceinline__ walker(const product<S> &p, const mrt_line &h,
-                                    const mrt_line &l, int64_t group, int m0,
-                                    int n0, int places)
-      : image{ p.image, h, l, p.ins * p.walk.groups, group * p.ins, p.ins },
+  __device__ __forceinline__ walker(const product<S> &p, const block_item &now)
+      : image{ p.image, now.h, now.w, p.ins * p.walk.groups, now.channel, p.ins },
         kernel_w((int)p.walk.w.kernel), at{ 0, 0, 0 }, step{ 0, 0, 0 } {
+    const mrt_line &h = now.h, &l = now.w;
+    int m0 = now.m0, n0 = now.n0;
     int64_t line = p.walk.h.kernel * p.walk.w.kernel * p.ins;
     int across, along;
     MRT_UNROLL
     for (int k = 0; k < WIDE; k++) {
       Tile::at(k, &across, &along);
       mrt_digits place = mrt_digits::of(m0 + across, h.places, l.places);
-      n[k] = m0 + across < places ? place.a : -1;
+      n[k] = m0 + across < now.places ? place.a : -1;
       i[k] = place.b;
       j[k] = place.c;
-      w[k] = n0 + across < p.outs ? p.w + (group * p.outs + n0 + across) * line
-                                  : NULL;
+      w[k] = n0 + across < p.outs
+                 ? p.w + (now.group * p.outs + n0 + across) * line
+                 : NULL;
     }
     if (p.ins == 0 || l.taps == 0) return;
     at = mrt_digits::of(along, l.taps, p.ins);
@@ -117,33 +144,31 @@ __global__ void __launch_bounds__((mrt_tile<S, L, false>::THREADS),
     convolve(product<S> p) {
   typedef mrt_tile<S, L, false> Tile;
   __shared__ typename Tile::room room;
+  __shared__ __align__(16) unsigned char memory[sizeof(block_item)];
+  block_item &now = *(block_item *)memory;
   Tile tile;
-  for (int64_t t = blockIdx.x; t < p.tiles; t += gridDim.x) {
-    int64_t rest = t / p.columns, w_phases = p.walk.w.phases;
-    int n0 = (int)(t % p.columns) * Tile::SIDE;
-    int m0 = (int)(rest % p.rows) * Tile::SIDE;
-    int phase = (int)(rest / p.rows % (p.walk.h.phases * w_phases));
-    int64_t group = rest / p.rows / (p.walk.h.phases * w_phases);
-    mrt_line h(p.walk.h, phase / (int)w_phases, p.walk.back);
-    mrt_line w(p.walk.w, phase % (int)w_phases, p.walk.back);
-    int places = (int)p.walk.N * h.places * w.places;
-    if (m0 >= places) continue;
-    walker<Tile, S, Manner> source(p, h, w, group, m0, n0, places);
-    int sum = h.taps * w.taps * p.ins;
+  for (int64_t t = blockIdx.x; t < p.tiles; t = now.number + gridDim.x) {
+    __syncthreads(); /* the last one has been read */
+    if (threadIdx.x == 0) now = item_of<Tile::SIDE>(p, t);
+    __syncthreads();
+    if (now.m0 >= now.places) continue;
+    walker<Tile, S, Manner> source(p, now);
+    int sum = now.h.taps * now.w.taps * p.ins;
     tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
     int64_t all = p.outs * p.walk.groups, H = p.walk.h.x, W = p.walk.w.x;
     tile.each(room, [&](int m, int n, mrt_real<S> *v) {
-      int64_t row = m0 + m, channel = group * p.outs + n0 + n;
-      if (row >= places || n0 + n >= p.outs) return;
+      const mrt_line &h = now.h, &w = now.w;
+      int64_t row = now.m0 + m, channel = now.group * p.outs + now.n0 + n;
+      if (row >= now.places || now.n0 + n >= p.outs) return;
       if (h.apart > 1 || w.apart > 1) {
         mrt_digits d = mrt_digits::of((int)row, h.places, w.places);
         row = (d.a * H + h.first + d.b * h.apart) * W + w.first + d.c * w.apart;
       }
       for (int k = 0; k < 4; k++)
-        if (p.bias.data && n0 + n + k < p.outs)
+        if (p.bias.data && now.n0 + n + k < p.outs)
           v[k] += mrt_get<mrt_real<S>>(p.bias, channel + k);
       mrt_put_pack<4>(p.y, row * all + channel,
-                      row * all + (group + 1) * p.outs, v);
+                      row * all + (now.group + 1) * p.outs, v);
     });
   }
 }

@@ -14,6 +14,7 @@
 
 #include "cuda.cuh"
 #include "op/window.h"
+#include <type_traits>
 
 /* ---- geometry ------------------------------------------------------------ */
 
@@ -150,17 +151,20 @@ static inline bool mrt_is_plain(const mrt_factor *x, int unit) {
   return x->dtype == unit && (x->compute == MRT_f32 || x->compute == unit);
 }
 
-MRT_FAR float mrt_rounded(float x, int dtype) {
+template <int N> MRT_FAR void mrt_round_all(float *x, int dtype) {
   MRT_BY_DTYPE(dtype, T, {
-    T y;
-    mrt_round(x, &y);
-    x = (float)mrt_widen(y);
+    MRT_UNROLL
+    for (int k = 0; k < N; k++) {
+      T y;
+      mrt_round(x[k], &y);
+      x[k] = (float)mrt_widen(y);
+    }
   })
-  return x;
 }
-MRT_FAR double mrt_rounded(double x, int) { return x; }
+template <int N> MRT_FAR void mrt_round_all(double *, int) {}
 
-/* V of them from element `at` on, or one: `plain` as they are. */
+/* V of them from element `at` on, or one: `plain` as they are.  Others go by
+ * four: all at once would be more than there are registers for. */
 template <typename S, bool plain, int V>
 MRT_DEVICE void mrt_get_factors(const mrt_factor &x, int64_t at,
                                 mrt_vector<S, V> *v) {
@@ -168,11 +172,16 @@ MRT_DEVICE void mrt_get_factors(const mrt_factor &x, int64_t at,
   if constexpr (plain)
     *v = *(const mrt_vector<S, V> *)((const S *)x.data + at);
   else {
-    R u[V];
+    constexpr int SOME = V < 4 ? V : 4;
     mrt_any<R> all = { x.data, x.dtype };
-    mrt_get_pack<V>(all, at, at + V, (R)0, u);
-    for (int k = 0; k < V; k++)
-      mrt_round(mrt_rounded(u[k], x.compute), &v->at[k]);
+    MRT_UNROLL
+    for (int k = 0; k < V; k += SOME) {
+      R u[SOME];
+      mrt_get_pack<SOME>(all, at + k, at + k + SOME, (R)0, u);
+      mrt_round_all<SOME>(u, x.compute);
+      MRT_UNROLL
+      for (int i = 0; i < SOME; i++) mrt_round(u[i], &v->at[k + i]);
+    }
   }
 }
 template <typename S, bool plain>
@@ -181,8 +190,28 @@ MRT_DEVICE S mrt_get_factor(const mrt_factor &x, int64_t at) {
   if constexpr (plain) return ((const S *)x.data)[at];
   S y;
   mrt_any<R> all = { x.data, x.dtype };
-  mrt_round(mrt_rounded(mrt_get<R>(all, at), x.compute), &y);
+  R u = mrt_get<R>(all, at);
+  mrt_round_all<1>(&u, x.compute);
+  mrt_round(u, &y);
   return y;
+}
+
+/* v = f(0), f(1) ...  With `loops` f's code is there once: elements come in at the
+ * end and move down, so that none has a place that only a run tells. */
+template <bool loops, typename S, int V, typename F>
+MRT_DEVICE void mrt_fill(mrt_vector<S, V> *v, F f) {
+  if constexpr (loops) {
+    MRT_UNROLL_BY(1)
+    for (int k = 0; k < V; k++) {
+      S last = f(k);
+      MRT_UNROLL
+      for (int i = 0; i + 1 < V; i++) v->at[i] = v->at[i + 1];
+      v->at[V - 1] = last;
+    }
+  } else {
+    MRT_UNROLL
+    for (int k = 0; k < V; k++) v->at[k] = f(k);
+  }
 }
 
 /* ---- what a tap of a place reads ----------------------------------------- */
@@ -218,11 +247,14 @@ template <bool plain_, bool whole_> struct mrt_manner {
 };
 
 /* The image that a walk reads: `all` channels, of which those of a group from
- * `channel` on. */
-template <typename S, typename Manner> struct mrt_image {
+ * `channel` on.  shared: what it walks by is looked up in shared memory. */
+template <typename S, typename Manner, bool shared = false> struct mrt_image {
+  template <typename X>
+  using known = typename std::conditional<shared, const X &, X>::type;
   mrt_factor x;
-  mrt_line h, w;
-  int64_t all, channel;
+  known<mrt_line> h, w;
+  int64_t all;
+  known<int64_t> channel;
   int channels; /* of the group */
 
   /* For place (n, i, j) of what is written, tap and channel `d`, and the V - 1
@@ -235,16 +267,14 @@ template <typename S, typename Manner> struct mrt_image {
     j = j * w.stride + w.base;
     int64_t at;
     if (n < 0) return;
-    MRT_UNROLL
-    for (int k = 0; k < (Manner::whole ? 1 : V); k++) {
-      bool inside = find(n, i, j, d, &at);
-      if constexpr (Manner::whole) {
-        if (inside) mrt_get_factors<S, Manner::plain, V>(x, at, v);
-      } else {
-        if (inside) v->at[k] = mrt_get_factor<S, Manner::plain>(x, at);
+    if constexpr (Manner::whole) {
+      if (find(n, i, j, d, &at)) mrt_get_factors<S, Manner::plain, V>(x, at, v);
+    } else
+      mrt_fill<!Manner::plain>(v, [&](int) {
+        bool inside = find(n, i, j, d, &at);
         d.next(w.taps, channels);
-      }
-    }
+        return inside ? mrt_get_factor<S, Manner::plain>(x, at) : S();
+      });
   }
   __device__ __forceinline__ bool find(int n, int i, int j, mrt_digits d,
                                        int64_t *at) const {

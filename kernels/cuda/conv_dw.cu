@@ -65,11 +65,10 @@ template <typename Tile, typename S, typename Manner> struct dw_reader {
     if (next >= end || left <= 0) return;
     if constexpr (Manner::whole)
       mrt_get_factors<S, Manner::plain, V>(dy, from, v);
-    else {
-      MRT_UNROLL
-      for (int k = 0; k < V; k++)
-        if (k < left) v->at[k] = mrt_get_factor<S, Manner::plain>(dy, from + k);
-    }
+    else
+      mrt_fill<!Manner::plain>(v, [&](int k) {
+        return k < left ? mrt_get_factor<S, Manner::plain>(dy, from + k) : S();
+      });
   }
   __device__ __forceinline__ void fetch(mrt_vector<S, V> *a,
                                         mrt_vector<S, V> *b) {
@@ -83,6 +82,20 @@ template <typename Tile, typename S, typename Manner> struct dw_reader {
   }
 };
 
+/* What a block is at: a part's tile from row m0 and column n0 on.  It is in
+ * shared memory, as registers are for sums. */
+struct block_item {
+  int64_t number, part, group;
+  int m0, n0;
+};
+
+template <int SIDE, typename S>
+MRT_DEVICE block_item item_of(const dw_product<S> &p, int64_t t) {
+  int64_t rest = t % p.tiles / p.across;
+  return { t, t / p.tiles, rest / p.rows, (int)(rest % p.rows) * SIDE,
+           (int)(t % p.tiles % p.across) * SIDE };
+}
+
 template <typename S, bool L, typename Manner>
 __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
                                   (mrt_tile<S, L, true>::AT_ONCE))
@@ -90,26 +103,27 @@ __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
   typedef mrt_tile<S, L, true> Tile;
   typedef mrt_real<S> R;
   __shared__ typename Tile::room room;
+  __shared__ block_item now;
   Tile tile;
-  for (int64_t t = blockIdx.x; t < p.tiles * p.parts; t += gridDim.x) {
-    int64_t part = t / p.tiles, rest = t % p.tiles / p.across;
-    int n0 = (int)(t % p.tiles % p.across) * Tile::SIDE;
-    int m0 = (int)(rest % p.rows) * Tile::SIDE;
-    int64_t group = rest / p.rows;
-    dw_reader<Tile, S, Manner> source(p, group, m0, n0, part);
-    int sum = source.end - (int)(part * p.each);
+  for (int64_t t = blockIdx.x; t < p.tiles * p.parts;
+       t = now.number + gridDim.x) {
+    __syncthreads(); /* the last one has been read */
+    if (threadIdx.x == 0) now = item_of<Tile::SIDE>(p, t);
+    __syncthreads();
+    dw_reader<Tile, S, Manner> source(p, now.group, now.m0, now.n0, now.part);
+    int sum = source.end - (int)(now.part * p.each);
     tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
     tile.each(room, [&](int m, int n, R *v) {
-      int64_t row = group * p.walk.Y + m0 + m;
-      int64_t at = row * p.columns + n0 + n;
-      if (m0 + m >= p.walk.Y || n0 + n >= p.columns) return;
+      int64_t row = now.group * p.walk.Y + now.m0 + m, column = now.n0 + n;
+      int64_t at = row * p.columns + column;
+      if (now.m0 + m >= p.walk.Y || column >= p.columns) return;
       if (p.partial) {
-        R *to = p.partial + part * p.walk.groups * p.walk.Y * p.columns;
+        R *to = p.partial + now.part * p.walk.groups * p.walk.Y * p.columns;
         mrt_put_pack<4>(to, at, (row + 1) * p.columns, v);
         return;
       }
       for (int k = 0; k < 4; k++)
-        if (n0 + n + k < p.columns)
+        if (column + k < p.columns)
           mrt_put(
               p.dw,
               place_in_dw(at + k, p.walk.h.kernel * p.walk.w.kernel, p.walk.X),

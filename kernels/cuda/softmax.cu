@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: MIT */
 #include "online_softmax.cuh"
 #include "op/softmax.h"
+#include <type_traits>
 
 namespace {
 
@@ -30,6 +31,12 @@ cuda_softmax_layout layout_of(const mrt_call *c) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
+/* Blocks that a processor has room for, at least.  0 leaves it to the compiler:
+ * for f64, and for dtypes that only a run tells, it takes two and spills.  Those
+ * compute, and convert, for longer than they read. */
+template <typename T>
+constexpr int teams = sizeof(mrt_real<T>) == 8 || std::is_empty<T>::value;
+
 /* What an element becomes. */
 struct soft {
   template <typename R> MRT_DEVICE R scale(R sum) { return 1 / sum; }
@@ -45,7 +52,7 @@ struct log_soft {
 };
 
 template <typename F, typename T, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, teams<T>)
     each_row(mrt_place<T> x, mrt_place<T> y, int64_t rows, int64_t n) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
@@ -129,7 +136,7 @@ struct log_soft_grad {
 };
 
 template <typename F, typename T, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, teams<T>)
     each_row_grad(mrt_place<T> y, mrt_place<T> dy, mrt_place<T> dx,
                   int64_t rows, int64_t n) {
   typedef mrt_real<T> R;

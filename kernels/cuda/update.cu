@@ -147,10 +147,10 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
   const S s = shared;
   const update_operands<mrt_mixed<float>, K> a = mine.a;
   const rounding r = mine.round(kind);
-  int64_t t = mine.start(), past = r.place % PIECE;
-  for (; t / LANES * PIECE < a.n + past; t += mine.stride()) {
-    int lane = (int)(t % LANES);
-    int64_t first = t / LANES * PIECE - past, i = first + lane;
+  const int lane = (int)(threadIdx.x % LANES); /* of each piece */
+  int64_t first = mine.start() / LANES * PIECE - r.place % PIECE;
+  for (; first < a.n; first += mine.stride() / LANES * PIECE) {
+    int64_t i = first + lane;
     float v[K][8], x[8];
     get_eight(a.x, i, a.n, x);
     MRT_UNROLL

@@ -161,15 +161,19 @@ MRT_FAR void get_each(mrt_any<float> x, int64_t first, int64_t n, float *v) {
   });
 }
 
+MRT_FAR void put_each(mrt_any<float> y, int64_t first, int64_t n,
+                      const float *v) {
+  MRT_BY_DTYPE(y.dtype, T, {
+    MRT_UNROLL
+    for (int i = 0; i < EACH; i++)
+      if (first + 32 * i < n) mrt_round(v[i], &((T *)y.data)[first + 32 * i]);
+  });
+}
+
 /* p, of which elements 0, 2 ... and 1, 3 ... share a counter. */
 MRT_DEVICE
-void put_each(mrt_any<float> p, int64_t first, int64_t n, const float *v,
-              const rounding &r, const mrt_run_words *w) {
-  if (!r.at_random) {
-    for (int i = 0; i < EACH; i++)
-      if (first + 32 * i < n) mrt_put(p, first + 32 * i, v[i]);
-    return;
-  }
+void put_randomly(mrt_any<float> p, int64_t first, int64_t n, const float *v,
+                  const rounding &r, const mrt_run_words *w) {
   int64_t at = r.place + first, piece = at / PIECE * PIECE;
   int lane = (int)(first % 32), eighth = (int)(at - piece) / LANES;
   m_four bits[2] = { bits_of(r, w, 0, piece, lane),
@@ -230,7 +234,10 @@ __global__ void __launch_bounds__(UPDATE_BLOCK)
         most[j] = fmaxf(most[j], fabsf(m[j][i]));
       }
     }
-    put_each(a.p, first, a.n, p, r, kind.in.words);
+    if (r.at_random)
+      put_randomly(a.p, first, a.n, p, r, kind.in.words);
+    else
+      put_each(a.p, first, a.n, p);
     MRT_UNROLL
     for (int j = 0; j < M; j++) {
       most[j] = mrt_warp_reduce<mrt_larger>(most[j]);

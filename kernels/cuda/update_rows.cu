@@ -55,8 +55,10 @@ MRT_DEVICE int64_t end_of(const sorting &ids, const int64_t *sorted,
   return end;
 }
 
+/* Two blocks on a processor have enough of memory under way, 8 packs for each
+ * thread; the compiler would make room for more, and spill. */
 template <typename S, typename R>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
     update_looked_up(rows_operands<R, S::variables> a, const int64_t *sorted,
                      typename S::options o, scalars in) {
   __shared__ S shared;
@@ -107,7 +109,7 @@ MRT_DEVICE bool is_still(const scalars &in) {
 }
 
 template <typename S, typename R>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
     update_zeros(rows_operands<R, S::variables> a, const int64_t *sorted,
                  typename S::options o, scalars in) {
   __shared__ S shared;

@@ -56,8 +56,10 @@ MRT_DEVICE void end_sums(const ending<R> &to, int64_t r, int64_t j, int64_t n,
   }
 }
 
+/* f64: one block at least, or the compiler makes room for five and spills; a
+ * GELU in f64 computes for longer than it reads. */
 template <typename R>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, sizeof(R) == 8)
     finish(mrt_any<R> y, int64_t y_row, mrt_any<R> sum, int64_t sum_row,
            ending<R> to, int64_t rows, int64_t n) {
   constexpr int V = mrt_at_once<mrt_mixed<R>>;
