@@ -71,10 +71,10 @@ mrt_adjust_row(const mrt_attention &n, const mrt_score_block &at,
   for (int j = 0; j < N / 4; j++) scores[g][mrt_score_column(j)] = x[j];
   __syncwarp();
   /* neighbours are neighbours in a mask, where keys run fastest */
-  auto row = [&](int e) { return turned ? e % 8 : e / N; };
-  auto column = [&](int e) { return turned ? e / 8 : e % N; };
+  auto row = [](unsigned e) { return (int)(turned ? e % 8 : e / N); };
+  auto column = [](unsigned e) { return (int)(turned ? e / 8 : e % N); };
   MRT_UNROLL_BY(1)
-  for (int from = mrt_lane(); from < 8 * N; from += 32 * SOME) {
+  for (unsigned from = (unsigned)mrt_lane(); from < 8 * N; from += 32 * SOME) {
     float added[SOME];
     if (n.mask) {
       int64_t place[SOME];
@@ -87,7 +87,7 @@ mrt_adjust_row(const mrt_attention &n, const mrt_score_block &at,
     }
     MRT_UNROLL
     for (int i = 0; i < SOME; i++) {
-      int e = from + 32 * i, r = row(e), c = column(e);
+      int r = row(from + 32 * i), c = column(from + 32 * i);
       float y = scores[r][c] * (float)n.scale, by = 1;
       if (n.softcap > 0) y = mrt_capped(n, y, &by);
       if (n.mask) y += added[i];

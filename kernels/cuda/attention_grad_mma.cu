@@ -13,8 +13,9 @@ namespace {
 
 #define LOG2_E 1.442695040888963
 
-/* Rows of the other side at a time. */
-template <int W> constexpr int others = 32;
+/* Rows of the other side at a time, for dq, and for dk and dv; these have twice
+ * the sums, and where a mask may be in between no registers for 32. */
+template <bool ANY, bool both> constexpr int others = !both || !ANY ? 32 : 16;
 
 template <typename T> struct gradient_mma_call {
   mrt_attention n;
@@ -43,32 +44,38 @@ struct look {
   int b, h, t, s;
 };
 
-/* A weight, and the gradient of its score; lse in powers of 2. */
-MRT_DEVICE void weigh(float unit, float lse, float delta, float slope, float *s,
-                      float *dp) {
-  *s = mrt_exp2(fmaf(*s, unit, -lse));
-  *dp = *s * (*dp - delta) * slope;
-}
-MRT_DEVICE bool adjusts(const mrt_attention &n) {
-  return n.mask || n.softcap > 0;
-}
-/* Row r of the lane, of N columns, adjusted; lse(j) and delta(j) of its scores. */
-template <int N, bool turned, typename F>
-MRT_DEVICE void weigh_row(const mrt_attention &n, const mrt_score_block &rows,
-                          int r, F term, float p[][N / 8][4],
-                          float ds[][N / 8][4]) {
-  __shared__ mrt_score_room<N, true> room;
-  float x[N / 4], slope[N / 4];
+/* Scores of 16 M rows by N columns become weights p; ds: the gradients of scores
+ * less the scale.  term(r, j): lse in powers of 2 and delta of the lane's score j
+ * of row 8 r + g. */
+struct two_terms {
+  float lse, delta;
+};
+template <bool ANY, int N, int M, bool turned, typename F>
+MRT_DEVICE void weigh(const mrt_attention &n, const mrt_score_block &at, F term,
+                      float p[M][N / 8][4], float ds[M][N / 8][4]) {
   MRT_UNROLL
-  for (int j = 0; j < N / 4; j++) x[j] = p[r / 2][j / 2][r % 2 * 2 + j % 2];
-  mrt_adjust_row<N, turned>(n, rows, &room, x, slope);
-  MRT_UNROLL
-  for (int j = 0; j < N / 4; j++) {
-    float *s = &p[r / 2][j / 2][r % 2 * 2 + j % 2], lse, delta;
-    term(j, &lse, &delta);
-    *s = x[j];
-    weigh((float)LOG2_E, lse, delta, slope[j], s,
-          &ds[r / 2][j / 2][r % 2 * 2 + j % 2]);
+  for (int r = 0; r < 2 * M; r++) {
+    float unit = (float)(n.scale * LOG2_E), x[N / 4], slope[N / 4];
+    MRT_UNROLL
+    for (int j = 0; j < N / 4; j++)
+      x[j] = p[r / 2][j / 2][r % 2 * 2 + j % 2], slope[j] = 1;
+    if constexpr (ANY) {
+      __shared__ mrt_score_room<N, true> room;
+      mrt_score_block rows = at;
+      (turned ? rows.s : rows.t) += 8 * r;
+      if (n.mask || n.softcap > 0) {
+        mrt_adjust_row<N, turned>(n, rows, &room, x, slope);
+        unit = (float)LOG2_E;
+      }
+    }
+    MRT_UNROLL
+    for (int j = 0; j < N / 4; j++) {
+      float *dp = &ds[r / 2][j / 2][r % 2 * 2 + j % 2];
+      two_terms its = term(r, j);
+      float weight = mrt_exp2(fmaf(x[j], unit, -its.lse));
+      p[r / 2][j / 2][r % 2 * 2 + j % 2] = weight;
+      *dp = weight * (*dp - its.delta) * slope[j];
+    }
   }
 }
 /* Nothing where row i, of the one side, does not see column j of N. */
@@ -96,21 +103,12 @@ template <bool ANY, int N, int M>
 MRT_DEVICE void weigh_keys(const mrt_attention &n, const look &at,
                            const float *lse, const float *delta,
                            float p[M][N / 8][4], float ds[M][N / 8][4]) {
-  MRT_UNROLL
-  for (int r = 0; r < 2 * M; r++) {
-    if (ANY && adjusts(n)) {
-      weigh_row<N, false>(
-          n, { at.b, at.h, at.t + 8 * r, at.s }, r,
-          [&](int, float *l, float *d) { *l = lse[r], *d = delta[r]; }, p, ds);
-      continue;
-    }
-    MRT_UNROLL
-    for (int j = 0; j < N / 4; j++) {
-      int i = r % 2 * 2 + j % 2;
-      weigh((float)(n.scale * LOG2_E), lse[r], delta[r], 1, &p[r / 2][j / 2][i],
-            &ds[r / 2][j / 2][i]);
-    }
-  }
+  weigh<ANY, N, M, false>(
+      n, { at.b, at.h, at.t, at.s },
+      [&](int r, int) {
+        return two_terms{ lse[r], delta[r] };
+      },
+      p, ds);
   if (!mrt_sees_all<N>(at.band, at.t, 16 * M, at.s))
     leave_unseen<N, M>(at.band, at.t, at.s, p, ds);
 }
@@ -118,11 +116,12 @@ MRT_DEVICE void weigh_keys(const mrt_attention &n, const look &at,
 template <typename T, int W, int M, bool ANY>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
     queries(gradient_mma_call<T> c, int64_t tiles) {
-  constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
+  constexpr int N = others<ANY, false>, STEP = mrt_step<W>,
+                STAGE = 2 * N * STEP;
   constexpr int ROWS = MMA_ROWS * M;
   MRT_SHARED(T, shared);
   T *q = shared, *dout = q + ROWS * STEP, *pair = dout + ROWS * STEP;
-  int row = (int)threadIdx.x / 32 * 16 * M;
+  int row = (int)(threadIdx.x / 32) * 16 * M;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item += gridDim.x) {
     int64_t head = item / tiles;
@@ -192,23 +191,13 @@ template <bool ANY, int N, int M>
 MRT_DEVICE void weigh_queries(const mrt_attention &n, const look &at,
                               const float *lse, const float *delta,
                               float p[M][N / 8][4], float ds[M][N / 8][4]) {
-  if (ANY && adjusts(n)) {
-    MRT_UNROLL
-    for (int r = 0; r < 2 * M; r++)
-      weigh_row<N, true>(
-          n, { at.b, at.h, at.t, at.s + 8 * r }, r,
-          [&](int j, float *l, float *d) {
-            *l = lse[mrt_score_column(j)], *d = delta[mrt_score_column(j)];
-          },
-          p, ds);
-  } else
-    MRT_UNROLL
-  for (int j = 0; j < N / 4; j++) MRT_UNROLL
-  for (int r = 0; r < 2 * M; r++) {
-    int i = r % 2 * 2 + j % 2, query = mrt_score_column(j);
-    weigh((float)(n.scale * LOG2_E), lse[query], delta[query], 1,
-          &p[r / 2][j / 2][i], &ds[r / 2][j / 2][i]);
-  }
+  weigh<ANY, N, M, true>(
+      n, { at.b, at.h, at.t, at.s },
+      [&](int, int j) {
+        int query = mrt_score_column(j);
+        return two_terms{ lse[query], delta[query] };
+      },
+      p, ds);
   if (!mrt_sees_all<N>(at.band, at.s, 16 * M, at.t))
     leave_unseen<N, M>(at.band, at.s, at.t, p, ds);
 }
@@ -228,13 +217,14 @@ MRT_DEVICE void step_on(query_walk *w, const mrt_seen_span &seers) {
 template <bool ANY, typename T, int W>
 MRT_DEVICE void load_queries(const gradient_mma_call<T> &c, int64_t there,
                              int b, const query_walk &at, int stage, T *pair,
-                             terms<others<W>> *m) {
-  constexpr int N = others<W>;
+                             terms<others<ANY, true>> *m) {
+  constexpr int N = others<ANY, true>;
   mrt_heads<T> q = mrt_rows(c.q, there), dout = mrt_rows(c.dout, there);
   pair += stage * 2 * N * mrt_step<W>;
-  mrt_mma_load<ANY, W, N>(q, mrt_head(c.q, b, at.h), at.t, pair);
-  mrt_mma_load<ANY, W, N>(dout, mrt_head(c.dout, b, at.h), at.t,
-                          pair + N * mrt_step<W>);
+  mrt_mma_load<ANY, W, N>(q, mrt_head(c.q, (unsigned)b, (unsigned)at.h), at.t,
+                          pair);
+  mrt_mma_load<ANY, W, N>(dout, mrt_head(c.dout, (unsigned)b, (unsigned)at.h),
+                          at.t, pair + N * mrt_step<W>);
   int j = (int)threadIdx.x;
   if (j < N)
     get_terms(c, (int64_t)b * c.n.H + at.h, at.t + j, &m->lse[stage][j],
@@ -244,12 +234,12 @@ MRT_DEVICE void load_queries(const gradient_mma_call<T> &c, int64_t there,
 template <typename T, int W, int M, bool ANY>
 __global__ void __launch_bounds__(MMA_THREADS, 2)
     keys(gradient_mma_call<T> c, int64_t tiles, int64_t items) {
-  constexpr int N = others<W>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
+  constexpr int N = others<ANY, true>, STEP = mrt_step<W>, STAGE = 2 * N * STEP;
   constexpr int ROWS = MMA_ROWS * M;
   MRT_SHARED(T, shared);
   __shared__ terms<N> m;
   T *k = shared, *v = k + ROWS * STEP, *pair = v + ROWS * STEP;
-  int row = (int)threadIdx.x / 32 * 16 * M;
+  int row = (int)(threadIdx.x / 32) * 16 * M;
   for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
     int64_t head = item / tiles;
     int s = (int)(item % tiles) * ROWS;
@@ -277,8 +267,8 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
       int h = now.h, t = now.t;
       mrt_copies_wait();
       __syncthreads(); /* this tile is there, the one before has been read */
-      /* with ANY read anew, or what follows from it would take registers */
-      look at = { ANY ? m.band : band, ANY ? m.b : b, h, t, s + row };
+      /* read anew, or what follows from it would take registers */
+      look at = { m.band, m.b, h, t, s + row };
       step_on<N>(&now, m.seers);
       more = now.h < m.h_end;
       if (more)
@@ -317,17 +307,19 @@ static void run_as(const mrt_call *c, const float *delta) {
                              mrt_heads_of<T>(&c->out[2]),
                              mrt_at_any<float>(c->in, 4, c->nin),
                              delta };
-  size_t bytes = (2 * ROWS + 4 * others<W>)*mrt_step<W> * sizeof(T);
+  size_t row = mrt_step<W> * sizeof(T);
+  size_t bytes = (2 * ROWS + 4 * others<ANY, false>)*row;
+  size_t bytes_of_keys = (2 * ROWS + 4 * others<ANY, true>)*row;
   int64_t by_t = mrt_tiles(a.n.T, ROWS), by_s = mrt_tiles(a.n.S, ROWS);
   int64_t heads = a.n.B * a.n.H, key_heads = a.n.B * a.n.Hk;
   mrt_allow_shared(queries<T, W, M, ANY>, bytes);
-  mrt_allow_shared(keys<T, W, M, ANY>, bytes);
+  mrt_allow_shared(keys<T, W, M, ANY>, bytes_of_keys);
   if (heads * by_t > 0)
     MRT_LAUNCH(mrt_blocks(heads * by_t, 1), MMA_THREADS, bytes, c->run->queue,
                queries<T, W, M, ANY>)
   (a, by_t);
   if (key_heads * by_s > 0)
-    MRT_LAUNCH(mrt_blocks(key_heads * by_s, 1), MMA_THREADS, bytes,
+    MRT_LAUNCH(mrt_blocks(key_heads * by_s, 1), MMA_THREADS, bytes_of_keys,
                c->run->queue, keys<T, W, M, ANY>)
   (a, by_s, key_heads * by_s);
 }

@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
   constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
   MRT_SHARED(T, shared);
   __shared__ block_item now;
-  int warp = (int)threadIdx.x / 32;
+  int warp = (int)(threadIdx.x / 32);
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item = now.number + gridDim.x) {
     int64_t head = item / tiles;

@@ -18,7 +18,8 @@ enum { MMA_THREADS = 128, MMA_WARPS = 4, MMA_ROWS = 64, MMA_WIDEST = 128 };
 /* More than there are queries or keys, and than one sees of the other. */
 enum { MRT_BAND_FAR = 1 << 29 };
 
-MRT_DEVICE int mrt_lane(void) { return (int)threadIdx.x % 32; }
+/* Cut off while unsigned: that it is not negative saves registers. */
+MRT_DEVICE int mrt_lane(void) { return (int)(threadIdx.x % 32); }
 
 /* Two floats as a register. */
 MRT_DEVICE uint32_t mrt_pack_two(mrt_bf16, float low, float high) {
@@ -120,13 +121,13 @@ static inline bool mrt_mma_packs(const mrt_operand *x, More... more) {
 /* Begin to copy rows first .. first + ROWS of a head.  What is counted fits in
  * an int here, too.  Where rows are no packs a thread has an element of some. */
 template <bool ANY, int W, int ROWS, typename T>
-MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int64_t first,
+MRT_DEVICE void mrt_mma_load(const mrt_heads<T> &x, int64_t head, int first,
                              T *tile) {
   constexpr int V = ANY ? 1 : 8, PACKS = W / V, AT_ONCE = MMA_THREADS / PACKS;
-  int column = (int)threadIdx.x % PACKS * V, row = (int)threadIdx.x / PACKS;
+  int column = (int)(threadIdx.x % PACKS * V), row = (int)(threadIdx.x / PACKS);
   int64_t step = x.strides[1];
-  int left = (int)x.rows - (int)first - row;
-  const T *from = x.x + head + (first + row) * step;
+  int left = (int)x.rows - first - row;
+  const T *from = x.x + head + (unsigned)(first + row) * step;
   T *to = tile + row * mrt_step<W> + column;
   if (column >= (int)x.width) left = 0;
   if constexpr (ANY) {
