@@ -44,15 +44,23 @@ MRT_DEVICE void add_tile(const mask_call<T> &c, const mrt_sample &sample,
   mrt_tile_scores(q, mrt_head(q, b, h), t, k, mrt_head(k, b, hk), s, m, score);
   mrt_tile_scores(dout, mrt_head(dout, b, h), t, v, mrt_head(v, b, hk), s, m,
                   dp);
+  R slope[SIDE][SIDE];
+  mrt_tile_each(score, slope, m, [&](int i, int j, R *x) {
+    R by = 1;
+    *x *= (R)c.n.scale;
+    if (mrt_is_seen(c.n, sample, t + i, s + j))
+      *x = mrt_adjust(c.n, b, h, t + i, s + j, *x, &by);
+    return by;
+  });
   MRT_UNROLL
   for (int i = 0; i < SIDE; i++) MRT_UNROLL
   for (int j = 0; j < SIDE; j++) {
     int64_t row = t + mrt_tile_y() + 16 * i, key = s + mrt_tile_x() + 16 * j;
     if (!mrt_is_seen(c.n, sample, row, key)) continue;
-    R slope, lse = mrt_get<R>(c.lse, head * c.n.T + row);
-    R x = mrt_adjust(c.n, b, h, row, key, score[i][j] * (R)c.n.scale, &slope);
+    R lse = mrt_get<R>(c.lse, head * c.n.T + row);
     if (lse != -(R)INFINITY)
-      sum[i][j] += exp(x - lse) * (dp[i][j] - c.delta[head * c.n.T + row]);
+      sum[i][j] +=
+          exp(score[i][j] - lse) * (dp[i][j] - c.delta[head * c.n.T + row]);
   }
 }
 
@@ -76,8 +84,10 @@ MRT_DEVICE void put_tile(const mask_call<T> &c, int64_t first, int64_t t,
   }
 }
 
+/* One block on a processor may be all: products bind it, not memory, and four
+ * nested loops take registers that two blocks would not leave. */
 template <typename T>
-__global__ void __launch_bounds__(TILE_THREADS, 2) sum_mask(mask_call<T> c) {
+__global__ void __launch_bounds__(TILE_THREADS, 1) sum_mask(mask_call<T> c) {
   typedef mrt_real<T> R;
   constexpr int SIDE = mrt_square<R>::SIDE, TILE = mrt_square<R>::TILE;
   __shared__ typename mrt_square<R>::memory m;

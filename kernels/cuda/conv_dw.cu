@@ -28,35 +28,56 @@ MRT_DEVICE int64_t place_in_dw(int64_t at, int64_t taps, int64_t X) {
   return (row * X + column % X) * taps + column / X;
 }
 
+/* What a block is at: a part's tile from row m0 and column n0 on; step: of a
+ * thread from place to place.  It is in shared memory, as registers are for
+ * sums. */
+struct block_item {
+  int64_t number, part, group;
+  int m0, n0;
+  mrt_digits step;
+};
+
+template <typename Tile, typename S>
+MRT_DEVICE block_item item_of(const dw_product<S> &p, int64_t t) {
+  int64_t rest = t % p.tiles / p.across;
+  return { t,
+           t / p.tiles,
+           rest / p.rows,
+           (int)(rest % p.rows) * Tile::SIDE,
+           (int)(t % p.tiles % p.across) * Tile::SIDE,
+           mrt_digits::of(Tile::PASS, (int)p.walk.h.y, (int)p.walk.w.y) };
+}
+
 template <typename Tile, typename S, typename Manner> struct dw_reader {
   enum { V = Tile::V, WIDE = Tile::WIDE };
   mrt_image<S, Manner> image;
   mrt_factor dy;
-  mrt_digits tap, at, step; /* at: the place of y */
-  int next, end, left;      /* places; channels from `channel` on */
+  const mrt_digits &step;
+  mrt_digits tap, at;  /* at: the place of y */
+  int next, end, left; /* places; channels from `channel` on */
   int64_t all, channel;
 
-  __device__ __forceinline__ dw_reader(const dw_product<S> &p, int64_t group,
-                                       int m0, int n0, int64_t part)
+  __device__ __forceinline__ dw_reader(const dw_product<S> &p,
+                                       const block_item &now)
       : image{ p.x,
                mrt_line(p.walk.h, 0, false),
                mrt_line(p.walk.w, 0, false),
                p.walk.X * p.walk.groups,
-               group * p.walk.X,
+               now.group * p.walk.X,
                (int)p.walk.X },
-        dy(p.dy), tap{ 0, 0, 0 }, next((int)(part * p.each)),
-        end(next + (int)p.each), all(p.walk.Y * p.walk.groups) {
+        dy(p.dy), step(now.step), tap{ 0, 0, 0 },
+        next((int)(now.part * p.each)), end(next + (int)p.each),
+        all(p.walk.Y * p.walk.groups) {
     int places = (int)p.walk.N * image.h.places * image.w.places;
     int across, along, high = image.h.places, wide = image.w.places;
     Tile::at(0, &across, &along);
-    channel = group * p.walk.Y + m0 + across;
-    left = (int)p.walk.Y - m0 - across;
+    channel = now.group * p.walk.Y + now.m0 + across;
+    left = (int)p.walk.Y - now.m0 - across;
     next += along;
     if (end > places) end = places;
     if (p.columns)
-      tap = mrt_digits::of(n0 + across, image.w.taps, image.channels);
+      tap = mrt_digits::of(now.n0 + across, image.w.taps, image.channels);
     at = mrt_digits::of(next, high, wide);
-    step = mrt_digits::of(Tile::PASS, high, wide);
   }
 
   __device__ __forceinline__ void get_dy(mrt_vector<S, V> *v) const {
@@ -82,20 +103,6 @@ template <typename Tile, typename S, typename Manner> struct dw_reader {
   }
 };
 
-/* What a block is at: a part's tile from row m0 and column n0 on.  It is in
- * shared memory, as registers are for sums. */
-struct block_item {
-  int64_t number, part, group;
-  int m0, n0;
-};
-
-template <int SIDE, typename S>
-MRT_DEVICE block_item item_of(const dw_product<S> &p, int64_t t) {
-  int64_t rest = t % p.tiles / p.across;
-  return { t, t / p.tiles, rest / p.rows, (int)(rest % p.rows) * SIDE,
-           (int)(t % p.tiles % p.across) * SIDE };
-}
-
 template <typename S, bool L, typename Manner>
 __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
                                   (mrt_tile<S, L, true>::AT_ONCE))
@@ -108,9 +115,9 @@ __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
   for (int64_t t = blockIdx.x; t < p.tiles * p.parts;
        t = now.number + gridDim.x) {
     __syncthreads(); /* the last one has been read */
-    if (threadIdx.x == 0) now = item_of<Tile::SIDE>(p, t);
+    if (threadIdx.x == 0) now = item_of<Tile>(p, t);
     __syncthreads();
-    dw_reader<Tile, S, Manner> source(p, now.group, now.m0, now.n0, now.part);
+    dw_reader<Tile, S, Manner> source(p, now);
     int sum = source.end - (int)(now.part * p.each);
     tile.multiply(room, source, (sum + Tile::DEEP - 1) / Tile::DEEP);
     tile.each(room, [&](int m, int n, R *v) {

@@ -122,7 +122,7 @@ template <typename T> __global__ void settle(group_forward<T> a) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS) scale(group_forward<T> a) {
+__global__ void __launch_bounds__(THREADS, 2) scale(group_forward<T> a) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
   const cuda_group_shape &s = a.s;

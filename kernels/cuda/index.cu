@@ -157,7 +157,7 @@ MRT_DEVICE void take_larger(R *y, int64_t *won, const R *row, int64_t id) {
 
 /* Rows are joined in the order of the ids. */
 template <typename T>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 4)
     fill_bags(mrt_place<T> w, mrt_place<T> y, int64_t *won, cuda_bags b,
               int mode, int64_t C) {
   typedef mrt_real<T> R;

@@ -119,7 +119,7 @@ MRT_DEVICE R put_gguf(int kind, const R *x, int64_t n, R most, uint8_t *to) {
 }
 
 template <typename R>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, mrt_teams_at_once<R>)
     quantize(const R *w, mrt_cuda_quantized q, uint8_t *codes,
              mrt_any<R> scales, int64_t rows, int64_t n) {
   __shared__ limits<R> l;
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(256)
 /* ---- few rows ------------------------------------------------------------ */
 
 template <typename R>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, sizeof(R) == 8 ? 2 : 4)
     few_rows(mrt_cuda_quantized q, mrt_any<R> x, mrt_any<R> bias, mrt_any<R> y,
              int64_t m, int64_t n, int64_t k, int via) {
   __shared__ R value[16];

@@ -134,7 +134,7 @@ struct gru_grad {
 };
 
 template <typename F, typename T>
-__global__ void __launch_bounds__(256) each_cell(cell_operands<T> o) {
+__global__ void __launch_bounds__(256, 2) each_cell(cell_operands<T> o) {
   constexpr int V = mrt_at_once<T>;
   int64_t chunks = (o.n + V - 1) / V;
   for (int64_t j = mrt_first(); j < o.rows * chunks; j += mrt_stride()) {

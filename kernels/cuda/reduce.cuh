@@ -52,7 +52,7 @@ template <typename F, typename T> struct elements_of {
   typedef typename F::acc acc;
   /* neighbours that a thread takes; and neighbouring packs of columns that
    * threads take, for a row's part to be a line of memory */
-  enum { pack = mrt_at_once<T>, lanes = 8 };
+  enum { pack = mrt_at_once<T>, lanes = 8, mixed = std::is_empty<T>::value };
   mrt_place<T> x;
 
   template <int V> bool is_aligned(void) const {
@@ -87,7 +87,7 @@ template <typename F, typename T> struct elements_of {
 /* ... or results of a pass. */
 template <typename F> struct results_of {
   typedef typename F::acc acc;
-  enum { pack = 1, lanes = 8 };
+  enum { pack = 1, lanes = 8, mixed = false };
   const acc *x;
 
   template <int V> bool is_aligned(void) const { return true; }
@@ -220,8 +220,15 @@ MRT_DEVICE typename F::acc join_pack(typename F::acc *a) {
   return a[0];
 }
 
+/* Packs of pairs leave registers for one block; 0: as many as the compiler
+ * likes, which for a dtype that only a run tells is more than have registers. */
 template <typename F, typename X>
-__global__ void __launch_bounds__(MRT_TEAM_MOST)
+constexpr int folds_at_once = sizeof(typename F::acc) > 8 ? 1
+                              : X::mixed                  ? 2
+                                                          : 0;
+
+template <typename F, typename X>
+__global__ void __launch_bounds__(MRT_TEAM_MOST, (folds_at_once<F, X>))
     fold_rows(X x, sink_of<F> y, pass p) {
   typedef typename F::acc acc;
   constexpr int V = X::pack;

@@ -5,6 +5,7 @@
 #define MRT_CUDA_ROWS_CUH
 
 #include "cuda.cuh"
+#include <type_traits>
 
 /* ---- reductions: every thread gets the same bits ------------------------- */
 
@@ -74,6 +75,14 @@ template <typename R> MRT_DEVICE R mrt_team_max(R v) {
 /* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST, 1): it may have 128
  * registers.  Without the 1 ptxas spills some to have more blocks. */
 enum { MRT_TEAM_MOST = 512 };
+
+/* The second number of its bounds: how many blocks a processor has room for at
+ * least.  0 leaves it to the compiler, which would rather have more of them than
+ * registers for all: in f64, and for dtypes that only a run tells, it spills.
+ * Those compute, and convert, for longer than they read. */
+template <typename T>
+constexpr int
+    mrt_teams_at_once = sizeof(mrt_real<T>) == 8 || std::is_empty<T>::value;
 
 /* Teams for rows of n elements, V at a time, when a thread takes `packs` packs
  * of a row: (threads of a team, teams of a block).  A team that does not

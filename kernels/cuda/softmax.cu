@@ -9,7 +9,6 @@
  * SPDX-License-Identifier: MIT */
 #include "online_softmax.cuh"
 #include "op/softmax.h"
-#include <type_traits>
 
 namespace {
 
@@ -31,11 +30,9 @@ cuda_softmax_layout layout_of(const mrt_call *c) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Blocks that a processor has room for, at least.  0 leaves it to the compiler:
- * for f64, and for dtypes that only a run tells, it takes two and spills.  Those
- * compute, and convert, for longer than they read. */
-template <typename T>
-constexpr int teams = sizeof(mrt_real<T>) == 8 || std::is_empty<T>::value;
+/* Long rows, which are not kept, have few values of a thread. */
+template <typename T, int P>
+constexpr int at_once = P == 0 ? 2 : mrt_teams_at_once<T>;
 
 /* What an element becomes. */
 struct soft {
@@ -52,7 +49,7 @@ struct log_soft {
 };
 
 template <typename F, typename T, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST, teams<T>)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, (at_once<T, P>))
     each_row(mrt_place<T> x, mrt_place<T> y, int64_t rows, int64_t n) {
   typedef mrt_real<T> R;
   constexpr int V = mrt_at_once<T>;
@@ -136,7 +133,7 @@ struct log_soft_grad {
 };
 
 template <typename F, typename T, int P>
-__global__ void __launch_bounds__(MRT_TEAM_MOST, teams<T>)
+__global__ void __launch_bounds__(MRT_TEAM_MOST, (at_once<T, P>))
     each_row_grad(mrt_place<T> y, mrt_place<T> dy, mrt_place<T> dx,
                   int64_t rows, int64_t n) {
   typedef mrt_real<T> R;

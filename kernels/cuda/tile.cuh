@@ -52,7 +52,8 @@ template <typename S, bool L, bool turned> struct mrt_tile_engine {
   }
 
   __device__ __forceinline__ void add(const S *a, const S *b) {
-    int m = (int)threadIdx.x / ACROSS * 4, n = (int)threadIdx.x % ACROSS * 4;
+    int m = (int)(threadIdx.x / ACROSS * 4),
+        n = (int)(threadIdx.x % ACROSS * 4);
     MRT_UNROLL_BY(2)
     for (int k = 0; k < DEEP; k++) {
       mrt_vector<S, 4> u[GROUPS], v[GROUPS];
@@ -70,7 +71,8 @@ template <typename S, bool L, bool turned> struct mrt_tile_engine {
   }
 
   __device__ __forceinline__ void put_slab(int slab, R *to) {
-    int m = (int)threadIdx.x / ACROSS * 4, n = (int)threadIdx.x % ACROSS * 4;
+    int m = (int)(threadIdx.x / ACROSS * 4),
+        n = (int)(threadIdx.x % ACROSS * 4);
     MRT_UNROLL
     for (int i = 0; i < 4; i++) MRT_UNROLL
     for (int j = 0; j < 4 * GROUPS; j++)
@@ -109,7 +111,7 @@ template <typename S, bool L, bool turned> struct mrt_warps {
   /* 16 of a factor across by 16 along the sum; `rows_first`: as mrt_mma's a. */
   static __device__ __forceinline__ void
   load(uint32_t *r, const S *from, int across, int along, bool rows_first) {
-    int lane = (int)threadIdx.x % 32, j = lane / 8, row = lane % 8;
+    int lane = (int)(threadIdx.x % 32), j = lane / 8, row = lane % 8;
     int far = rows_first ? j % 2 : j / 2, deep = rows_first ? j / 2 : j % 2;
     across += 8 * far + (turned ? 0 : row);
     along += 8 * deep + (turned ? row : 0);
@@ -118,7 +120,7 @@ template <typename S, bool L, bool turned> struct mrt_warps {
   }
 
   __device__ __forceinline__ void add(const S *a, const S *b) {
-    int warp = (int)threadIdx.x / 32;
+    int warp = (int)(threadIdx.x / 32);
     int m = warp / 2 * 32, n = warp % 2 * (SIDE / 2);
     MRT_UNROLL
     for (int k = 0; k < DEEP; k += 16) {
@@ -136,7 +138,7 @@ template <typename S, bool L, bool turned> struct mrt_warps {
   }
 
   __device__ __forceinline__ void put_slab(int slab, float *to) {
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int warp = (int)(threadIdx.x / 32), lane = (int)(threadIdx.x % 32);
     int m = warp / 2 * 16 + lane / 4;
     int n = warp % 2 * (SIDE / 2) + lane % 4 * 2;
     MRT_UNROLL
@@ -176,8 +178,8 @@ struct mrt_tile : mrt_tile_engine<S, L, turned> {
   };
 
   static __device__ __forceinline__ void at(int p, int *across, int *along) {
-    int first = (int)threadIdx.x % ROW * V;
-    int second = (int)threadIdx.x / ROW + p * PASS;
+    int first = (int)(threadIdx.x % ROW * V);
+    int second = (int)(threadIdx.x / ROW) + p * PASS;
     *across = turned ? first : second;
     *along = turned ? second : first;
   }

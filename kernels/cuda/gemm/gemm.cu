@@ -56,10 +56,10 @@ MRT_DEVICE void end_sums(const ending<R> &to, int64_t r, int64_t j, int64_t n,
   }
 }
 
-/* f64: one block at least, or the compiler makes room for five and spills; a
- * GELU in f64 computes for longer than it reads. */
+/* Room for so many blocks is enough; told nothing, the compiler makes room for
+ * more, and spills. */
 template <typename R>
-__global__ void __launch_bounds__(256, sizeof(R) == 8)
+__global__ void __launch_bounds__(256, sizeof(R) == 8 ? 2 : 4)
     finish(mrt_any<R> y, int64_t y_row, mrt_any<R> sum, int64_t sum_row,
            ending<R> to, int64_t rows, int64_t n) {
   constexpr int V = mrt_at_once<mrt_mixed<R>>;
@@ -110,7 +110,7 @@ MRT_DEVICE void load(mrt_place<T> x, int64_t from, int64_t across,
 }
 
 template <typename T>
-__global__ void __launch_bounds__(SIDE *SIDE)
+__global__ void __launch_bounds__(SIDE *SIDE, 2)
     plainly(mrt_cuda_gemm g, mrt_place<T> a, mrt_place<T> b,
             mrt_any<mrt_real<T>> y, ending<mrt_real<T>> to, int64_t tiles) {
   typedef mrt_real<T> R;
