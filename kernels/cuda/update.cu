@@ -98,10 +98,11 @@ MRT_DEVICE void get_packs(const update_operands<T, K> &a, int64_t i, R *x,
 }
 
 /* 16 bytes of each operand at a time.  The first are under way while one thread
- * makes the block's numbers, whose powers take about as long. */
+ * makes the block's numbers, whose powers take about as long.  Told no number of
+ * blocks the compiler makes room for more, of a dtype that only a run tells, and
+ * spills; so many have enough under way. */
 template <typename S, typename T>
-__global__ void __launch_bounds__(UPDATE_BLOCK,
-                                  sizeof(mrt_real<T>) == 8 ? 2 : 4)
+__global__ void __launch_bounds__(UPDATE_BLOCK, mrt_teams_at_once<T> ? 2 : 4)
     update_packs(const __grid_constant__ updates<S, T> all) {
   typedef mrt_real<T> R;
   constexpr int K = S::variables, V = mrt_at_once<T>;
