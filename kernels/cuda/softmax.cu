@@ -32,7 +32,9 @@ cuda_softmax_layout layout_of(const mrt_call *c) {
 
 /* Long rows, which are not kept, have few values of a thread. */
 template <typename T, int P>
-constexpr int at_once = P == 0 ? 2 : mrt_teams_at_once<T>;
+constexpr int at_once = mrt_teams_at_once<T> ? 1
+                        : P == 0             ? 2
+                                             : 0;
 
 /* What an element becomes. */
 struct soft {
