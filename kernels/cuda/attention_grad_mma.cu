@@ -13,8 +13,8 @@ namespace {
 
 #define LOG2_E 1.442695040888963
 
-/* Rows of the other side at a time, for dq, and for dk and dv; these have twice
- * the sums, and where a mask may be in between no registers for 32. */
+/* Rows of the other side at a time, for dq alone or for both dk and dv: twice the
+ * sums, which with softcap and mask leave no registers for 32. */
 template <bool ANY, bool both> constexpr int others = !both || !ANY ? 32 : 16;
 
 template <typename T> struct gradient_mma_call {
@@ -44,12 +44,13 @@ struct look {
   int b, h, t, s;
 };
 
-/* Scores of 16 M rows by N columns become weights p; ds: the gradients of scores
- * less the scale.  term(r, j): lse in powers of 2 and delta of the lane's score j
- * of row 8 r + g. */
+/* Of a query; lse in powers of 2. */
 struct two_terms {
   float lse, delta;
 };
+
+/* Scores of 16 M rows by N columns become weights p; ds: the gradients of scores
+ * less the scale.  term(r, j): of the query of the lane's score j, row 8 r + g. */
 template <bool ANY, int N, int M, bool turned, typename F>
 MRT_DEVICE void weigh(const mrt_attention &n, const mrt_score_block &at, F term,
                       float p[M][N / 8][4], float ds[M][N / 8][4]) {
@@ -78,6 +79,7 @@ MRT_DEVICE void weigh(const mrt_attention &n, const mrt_score_block &at, F term,
     }
   }
 }
+
 /* Nothing where row i, of the one side, does not see column j of N. */
 template <int N, int M>
 MRT_DEVICE void leave_unseen(const mrt_band &band, int i, int first,
