@@ -111,7 +111,7 @@ template <typename S, bool L, bool turned> struct mrt_warps {
   /* 16 of a factor across by 16 along the sum; `rows_first`: as mrt_mma's a. */
   static __device__ __forceinline__ void
   load(uint32_t *r, const S *from, int across, int along, bool rows_first) {
-    int lane = (int)(threadIdx.x % 32), j = lane / 8, row = lane % 8;
+    int lane = (int)threadIdx.x % 32, j = lane / 8, row = lane % 8;
     int far = rows_first ? j % 2 : j / 2, deep = rows_first ? j / 2 : j % 2;
     across += 8 * far + (turned ? 0 : row);
     along += 8 * deep + (turned ? row : 0);
@@ -120,7 +120,7 @@ template <typename S, bool L, bool turned> struct mrt_warps {
   }
 
   __device__ __forceinline__ void add(const S *a, const S *b) {
-    int warp = (int)(threadIdx.x / 32);
+    int warp = (int)threadIdx.x / 32;
     int m = warp / 2 * 32, n = warp % 2 * (SIDE / 2);
     MRT_UNROLL
     for (int k = 0; k < DEEP; k += 16) {
