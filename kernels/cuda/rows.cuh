@@ -72,14 +72,15 @@ template <typename R> MRT_DEVICE R mrt_team_max(R v) {
 
 /* ---- rows: a team of threads for each ------------------------------------ */
 
-/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST, 1): it may have 128
- * registers.  Without the 1 ptxas spills some to have more blocks. */
+/* A kernel for teams is __launch_bounds__(MRT_TEAM_MOST, N): it may have 128
+ * registers. */
 enum { MRT_TEAM_MOST = 512 };
 
-/* The second number of its bounds: how many blocks a processor has room for at
- * least.  0 leaves it to the compiler, which would rather have more of them than
- * registers for all: in f64, and for dtypes that only a run tells, it spills.
- * Those compute, and convert, for longer than they read. */
+/* N, how many blocks a processor has room for at least: 1 where a kernel is to have
+ * all registers that it wants, as norms are.  0 leaves it to the compiler, which
+ * would rather have more blocks than registers for all: in f64, and for dtypes that
+ * only a run tells, it spills.  Those compute, and convert, for longer than they
+ * read. */
 template <typename T>
 constexpr int
     mrt_teams_at_once = sizeof(mrt_real<T>) == 8 || std::is_empty<T>::value;
