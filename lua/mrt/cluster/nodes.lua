@@ -203,8 +203,9 @@ end
 -- Plans stay as they are written: kernels are those of a framework that runs eagerly.
 local function options(eager)
   return { fuse_epilogue = false, add_products = false, order = "program", update_rows = false,
-    mask_batch_norm = false, split_batch_norm = false, update_products = false,
-    keep_matrices = false, keep_images = false, spend = 0, fuse = not eager }
+    join_losses = false, add_norm_grads = false, mask_batch_norm = false,
+    split_batch_norm = false, update_products = false, keep_matrices = false,
+    keep_images = false, spend = 0, fuse = not eager }
 end
 
 local function planned(piece, dtype)

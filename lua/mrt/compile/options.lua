@@ -29,7 +29,10 @@ local MOST_EFFORT = 1000
 ---@field split_batch_norm? boolean  normalising by channels is fused with what follows it
 ---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
 ---  what they read, where the device does so; it rounds otherwise
+---@field join_losses? boolean  the gradient of a classifier's loss comes with the loss
 ---@field add_products? boolean  products, and rows of tables, are added to sums where these lie
+---@field add_norm_grads? boolean  gradients of norms are added to those of what goes past
+---  them, and rounded, where they are computed
 ---@field update_products? boolean  updates of large weights compute the products that are
 ---  their gradients, some rows at a time: no such gradient is stored
 ---@field keep_matrices? boolean  weights that many products of few rows read in bf16 or
