@@ -11,7 +11,8 @@
  *           operators that may be moved
  *   method  One walk to find; for each pair one to see what hangs on the loss, and
  *           one back from its gradient.  The new node stands where the loss stood,
- *           behind what it reads.
+ *           behind what it reads; it is of the backward pass, so that logits, not
+ *           their gradient, are what is kept or computed again.
  *   never   changes a bit
  *
  * SPDX-License-Identifier: MIT */
@@ -101,7 +102,7 @@ static mrt_status join(mrt_graph *g, mrt_node *loss, mrt_node *grad) {
   mrt_type types[] = { grad->out[0]->type, loss->out[0]->type };
   for (int k = 0; k < MRT_COUNT(in); k++) in[k] = mrt_value_instead(in[k]);
   mrt_node *made = mrt_graph_node(g, mrt_ops[MRT_OP_cross_entropy_both], 3, in,
-                                  loss->options, 2, types, loss->origin);
+                                  loss->options, 2, types, grad->origin);
   if (!made) return mrt_nomem(&g->ctx->error);
   mrt_value *old[] = { grad->out[0], loss->out[0] };
   for (int k = 0; k < 2; k++)

@@ -24,15 +24,15 @@ template <typename T, typename X> struct attention_call {
 
 /* What a block is at: queries from t on of a head, columns of its values.  It is
  * in shared memory, as registers are for sums. */
-struct block_item {
+struct tile_item {
   int64_t number, t, column, b, h;
   mrt_sample sample;
   mrt_reach keys;
 };
 
 template <int TILE, int WIDE>
-MRT_DEVICE block_item item_of(const mrt_attention &n, int64_t number,
-                              int64_t tiles, int64_t chunks) {
+MRT_DEVICE tile_item item_of(const mrt_attention &n, int64_t number,
+                             int64_t tiles, int64_t chunks) {
   int64_t t = (tiles - 1 - number % tiles) * TILE, rest = number / tiles;
   int64_t column = rest % chunks * WIDE, head = rest / chunks;
   mrt_sample sample = mrt_sample_of(n, head / n.H);
@@ -48,9 +48,9 @@ MRT_DEVICE block_item item_of(const mrt_attention &n, int64_t number,
 /* Scores of the item's queries and keys from s become weights; what was summed
  * before the maximum rose weighs less now. */
 template <bool ADJUSTS, typename R, int SIDE, int COLUMNS>
-MRT_DEVICE void soften(const mrt_attention &n, const block_item &item,
-                       int64_t s, typename mrt_square<R>::memory *m,
-                       R w[][SIDE], R *max, R *sum, R o[][COLUMNS]) {
+MRT_DEVICE void soften(const mrt_attention &n, const tile_item &item, int64_t s,
+                       typename mrt_square<R>::memory *m, R w[][SIDE], R *max,
+                       R *sum, R o[][COLUMNS]) {
   const mrt_sample sample = item.sample;
   const int64_t t = item.t;
   if constexpr (ADJUSTS) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS;
   __shared__ typename tile::memory m;
-  __shared__ block_item now;
+  __shared__ tile_item now;
   int64_t items = c.n.B * c.n.H * chunks * tiles;
   for (int64_t item = blockIdx.x; item < items; item = now.number + gridDim.x) {
     __syncthreads(); /* the last one has been read */

@@ -137,15 +137,16 @@ MRT_DEVICE void add_pair(const gradient_call<T> &c, const two_tiles &at,
 /* What a block is at: rows from i on of a head, columns of what is summed; the
  * others that some of these rows are paired with.  It is in shared memory, as
  * registers are for sums. */
-struct block_item {
+struct tile_grad_item {
   int64_t number, i, column, b, h;
   mrt_sample sample;
   mrt_reach others;
 };
 
 template <attention_kind K, int TILE, int WIDE>
-MRT_DEVICE block_item item_of(const mrt_attention &n, int64_t number,
-                              int64_t heads, int64_t tiles, int64_t chunks) {
+MRT_DEVICE tile_grad_item item_of(const mrt_attention &n, int64_t number,
+                                  int64_t heads, int64_t tiles,
+                                  int64_t chunks) {
   int64_t at = number % tiles, rest = number / tiles / chunks;
   int64_t i = (K == DQ ? tiles - 1 - at : at) * TILE;
   mrt_sample sample = mrt_sample_of(n, rest / heads);
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
   typedef mrt_square<R> tile;
   constexpr int SIDE = tile::SIDE, COLUMNS = tile::COLUMNS, TILE = tile::TILE;
   __shared__ typename tile::memory m;
-  __shared__ block_item now;
+  __shared__ tile_grad_item now;
   int64_t items = c.n.B * heads * chunks * tiles;
   for (int64_t item = blockIdx.x; item < items; item = now.number + gridDim.x) {
     __syncthreads(); /* the last one has been read */

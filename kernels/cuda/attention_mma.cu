@@ -27,7 +27,7 @@ template <int W, int M> struct progress {
 };
 
 /* What a block is at, in shared memory: no register is free for it meanwhile. */
-struct block_item {
+struct mma_item {
   int64_t number;
   int b, h;
   mrt_band band;
@@ -36,7 +36,7 @@ struct block_item {
 /* Of a head, a warp's 16 M queries from t on and what they see. */
 struct warp_rows {
   mrt_band band;
-  const block_item *item;
+  const mma_item *item;
   int t;
 };
 /* With ANY it is read each time, or what follows from it for each row would
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(MMA_THREADS, 2)
     attend(attention_mma_call<T> c, int64_t tiles) {
   constexpr int QUERIES = MMA_ROWS * M, STAGE = 2 * KEYS * mrt_step<W>;
   MRT_SHARED(T, shared);
-  __shared__ block_item now;
+  __shared__ mma_item now;
   int warp = (int)(threadIdx.x / 32);
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item = now.number + gridDim.x) {

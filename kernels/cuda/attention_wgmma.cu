@@ -48,7 +48,7 @@ template <int W> constexpr int keys_on = MRT_BLOCK_ROWS *W * 2;
 template <int W> constexpr int values_on = keys_on<W> + 2 * tile_bytes<W>;
 
 /* A block's item, for which no register is free meanwhile. */
-struct block_item {
+struct wgmma_item {
   int64_t item;
   int b, h, t;
 };
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(MRT_BLOCK_THREADS, blocks_of<W>)
     attend_wgmma(attention_group_call<T> c, int64_t tiles) {
 #ifdef MRT_HAS_WGMMA
   MRT_SHARED(T, shared);
-  __shared__ block_item m;
+  __shared__ wgmma_item m;
   for (int64_t item = blockIdx.x; item < c.n.B * c.n.H * tiles;
        item = m.item + gridDim.x) {
     int64_t head = item / tiles;

@@ -50,14 +50,14 @@ template <typename S> struct product {
 
 /* What a block is at: a tile of a phase, from row m0 and column n0 on.  It is in
  * shared memory, as registers are for sums. */
-struct block_item {
+struct conv_item {
   int64_t number, group, channel; /* channel: the group's first that is read */
   int m0, n0, places;
   mrt_line h, w;
 };
 
 template <int SIDE, typename S>
-MRT_DEVICE block_item item_of(const product<S> &p, int64_t t) {
+MRT_DEVICE conv_item item_of(const product<S> &p, int64_t t) {
   int64_t rest = t / p.columns, phases = p.walk.w.phases;
   int phase = (int)(rest / p.rows % (p.walk.h.phases * phases));
   mrt_line h(p.walk.h, phase / (int)phases, p.walk.back);
@@ -83,7 +83,7 @@ template <typename Tile, typename S, typename Manner> struct walker {
   int kernel_w;
   mrt_digits at, step; /* tap and channel */
 
-  __device__ __forceinline__ walker(const product<S> &p, const block_item &now)
+  __device__ __forceinline__ walker(const product<S> &p, const conv_item &now)
       : image{ p.image, now.h, now.w, p.ins * p.walk.groups, now.channel, p.ins },
         kernel_w((int)p.walk.w.kernel), at{ 0, 0, 0 }, step{ 0, 0, 0 } {
     const mrt_line &h = now.h, &l = now.w;
@@ -144,8 +144,8 @@ __global__ void __launch_bounds__((mrt_tile<S, L, false>::THREADS),
     convolve(product<S> p) {
   typedef mrt_tile<S, L, false> Tile;
   __shared__ typename Tile::room room;
-  __shared__ __align__(16) unsigned char memory[sizeof(block_item)];
-  block_item &now = *(block_item *)memory;
+  __shared__ __align__(16) unsigned char memory[sizeof(conv_item)];
+  conv_item &now = *(conv_item *)memory;
   Tile tile;
   for (int64_t t = blockIdx.x; t < p.tiles; t = now.number + gridDim.x) {
     __syncthreads(); /* the last one has been read */

@@ -31,14 +31,14 @@ MRT_DEVICE int64_t place_in_dw(int64_t at, int64_t taps, int64_t X) {
 /* What a block is at: a part's tile from row m0 and column n0 on; step: of a
  * thread from place to place.  It is in shared memory, as registers are for
  * sums. */
-struct block_item {
+struct dw_item {
   int64_t number, part, group;
   int m0, n0;
   mrt_digits step;
 };
 
 template <typename Tile, typename S>
-MRT_DEVICE block_item item_of(const dw_product<S> &p, int64_t t) {
+MRT_DEVICE dw_item item_of(const dw_product<S> &p, int64_t t) {
   int64_t rest = t % p.tiles / p.across;
   return { t,
            t / p.tiles,
@@ -58,7 +58,7 @@ template <typename Tile, typename S, typename Manner> struct dw_reader {
   int64_t all, channel;
 
   __device__ __forceinline__ dw_reader(const dw_product<S> &p,
-                                       const block_item &now)
+                                       const dw_item &now)
       : image{ p.x,
                mrt_line(p.walk.h, 0, false),
                mrt_line(p.walk.w, 0, false),
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__((mrt_tile<S, L, true>::THREADS),
   typedef mrt_tile<S, L, true> Tile;
   typedef mrt_real<S> R;
   __shared__ typename Tile::room room;
-  __shared__ block_item now;
+  __shared__ dw_item now;
   Tile tile;
   for (int64_t t = blockIdx.x; t < p.tiles * p.parts;
        t = now.number + gridDim.x) {

@@ -17,7 +17,7 @@
 --- SPDX-License-Identifier: MIT
 
 local Optimizer = require "mrt.optim.optimizer"
-local fused = require "mrt.optim.update"
+local adam_step = require "mrt.optim.adam_step"
 
 ---@class mrt.AdamOptions
 ---@field lr? number|mrt.Schedule  default 0.001
@@ -52,15 +52,7 @@ end
 ---@param state {m: mrt.Tensor, v: mrt.Tensor}
 ---@param at mrt.Update
 function adam:update(p, g, state, at)
-  local betas, inputs, op = self.options.betas, { p, state.m, state.v }, "adamw"
-  if self.options.master and p.dtype == "bf16" then
-    inputs, op = { p, state.m, state.v, state.high, state.low }, "adamw_master"
-  end
-  table.move({ g, at.t, at.lr }, 1, 3, #inputs + 1, inputs)
-  fused(op, inputs, at, {
-    beta1 = betas[1], beta2 = betas[2], eps = self.options.eps,
-    weight_decay = at.weight_decay, coupled = true, lazy = self.options.lazy },
-    state.m_scale, state.v_scale)
+  adam_step(self, p, g, state, at, true)
 end
 
 return adam
