@@ -29,7 +29,7 @@ local MOST_EFFORT = 1000
 ---@field split_batch_norm? boolean  normalising by channels is fused with what follows it
 ---@field fuse_epilogue? boolean  products compute the GELU of their sums, and sums of
 ---  what they read, where the device does so; it rounds otherwise
----@field join_losses? boolean  the gradient of a classifier's loss comes with the loss
+---@field join_losses? boolean  the gradient of a classifier's only loss comes with it
 ---@field add_products? boolean  products, and rows of tables, are added to sums where these lie
 ---@field add_norm_grads? boolean  gradients of norms are added to those of what goes past
 ---  them, and rounded, where they are computed
