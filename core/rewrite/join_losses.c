@@ -12,9 +12,9 @@
  *           it, as that to a mean, or a scaled one, does not; and is made of
  *           operators that may be moved
  *   method  One walk to find, one to see what hangs on the loss, and one back from
- *           its gradient.  The new node stands where the loss stood,
- *           behind what it reads; it is of the backward pass, so that logits, not
- *           their gradient, are what is kept or computed again.
+ *           its gradient.  The new node stands where the loss stood, behind what it
+ *           reads; it is of the backward pass, so that logits, not their gradient,
+ *           are what is kept or computed again.
  *   never   changes a bit
  *
  * SPDX-License-Identifier: MIT */
@@ -24,10 +24,9 @@
 typedef struct loss_pair {
   mrt_graph *g;
   mrt_node *loss, *grad;
-  bool *hangs; /* by position: it reads, in the end, the loss */
-  bool *
-      needed; /* by position: the gradient reads it, in the end; it is behind the
-                   loss */
+  /* By position: it reads, in the end, the loss; the gradient reads it, in the end,
+   * and it is behind the loss. */
+  bool *hangs, *needed;
 } loss_pair;
 
 static bool is_alike(const mrt_node *loss, const mrt_node *grad) {
