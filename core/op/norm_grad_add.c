@@ -7,10 +7,10 @@
  *   s      type of dx; may take the storage of c, x or dy
  *   t      s rounded to the option `round`, f16 or bf16; without it there is none
  *   rule   dx is rounded to its dtype, or to the option `first`, before it is
- *          added: bits are those of the gradient, of casts and of add.  Where a residual branch begins with a norm, c is the
- *          gradient that goes past the branch and t what the product before
- *          reads: one pass over memory instead of two.  The pass add_norm_grads
- *          makes it of the three
+ *          added: bits are those of the gradient, of casts and of add.  Where a
+ *          residual branch begins with a norm, c is the gradient that goes past the
+ *          branch and t what the product before reads: one pass over memory instead
+ *          of two.  The pass add_norm_grads makes it of the three
  *   cost   that of the gradient, and 1 flop per element
  *   grad   of these
  *   fails  ESHAPE, EDTYPE as the gradients; c not as x; EVALUE  `round` is wide

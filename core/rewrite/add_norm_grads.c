@@ -81,10 +81,11 @@ static void find(const mrt_node *n, norm_sum *found) {
   }
 }
 
-/* The sum that `n` rounds, if it does. */
+/* The sum that `n` rounds, if it does, of f32. */
 static norm_sum *rounded(norm_sum *sums, const mrt_node *n) {
   const mrt_node *from = n->op->number == MRT_OP_cast ? n->in[0]->node : NULL;
-  bool narrow = from && mrt_is_narrow(n->out[0]->type.dtype);
+  bool narrow = from && n->in[0]->type.dtype == MRT_f32 &&
+                mrt_is_narrow(n->out[0]->type.dtype);
   return narrow && sums[from->mark].gradient ? &sums[from->mark] : NULL;
 }
 

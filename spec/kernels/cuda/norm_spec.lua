@@ -87,4 +87,21 @@ describe("the gradient of a norm added to another", function()
       end
     end)
   end
+
+  it("in f64, which readers round", function()
+    local function rounded(device, options)
+      mrt.device(device)
+      mrt.seed(5)
+      local x, s = mrt.randn(40, 70), mrt.randn(70)
+      x, s = mrt.eval(x:to "f64"), mrt.eval(s:to "f64")
+      local y = mrt.compile(function(a, v)
+        local g = mrt.grad((a + a:rms_norm(v)):tanh():sum(), { a })[1]
+        return g:to "bf16"
+      end, options)(x, s):to("f32"):to "cpu"
+      mrt.device "cpu"
+      return y:bytes()
+    end
+    local apart = rounded("cuda:0", { add_norm_grads = false })
+    assert.is_true(apart == rounded("cuda:0", {}))
+  end)
 end)

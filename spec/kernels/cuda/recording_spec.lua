@@ -52,6 +52,11 @@ local scripts = {
     for i = 1, 30 do losses[i], rows[i] = step(batch()) end
     show(losses, rows, opt:parameters())
   ]] },
+  ["a thousand steps"] = { 1, 999, [[
+    local step, loss = mrt.compile(fn)
+    for i = 1, 1000 do loss = step(batch()) end
+    show({ loss }, opt:parameters())
+  ]] },
   ["a loop that seeds each step and reads its losses"] = { 1, 29, [[
     local step, losses = mrt.compile(fn), {}
     for i = 1, 30 do
