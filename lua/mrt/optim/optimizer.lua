@@ -27,6 +27,7 @@ local count = require "mrt.optim.count"
 local load_state = require "mrt.io.load_state"
 local masks = require "mrt.prune.masks"
 local owners = require "mrt.optim.owners"
+local storage = require "mrt.optim.slots"
 local trace = require "mrt.compile.trace"
 
 local dtypes = core.dtypes()
@@ -190,31 +191,6 @@ function Optimizer:check_lazy()
   end
 end
 
-local LEAST <const>, BLOCK <const> = 4096, 256 -- elements: in 8 bits; with one scale
-local ZERO <const> = 127 -- the code of 0 where there is a sign; v, of squares, has none
-
--- A code for each element of each slot, and scales.
-local function in_8_bits(slots, p)
-  local out, scales = {}, { (p:numel() + BLOCK - 1) // BLOCK }
-  for _, name in ipairs(slots) do
-    out[#out + 1] = { name = name, dtype = "u8", initial = name == "v" and 0 or ZERO }
-    out[#out + 1] = { name = name .. "_scale", size = scales }
-  end
-  return out
-end
-
--- Each slot in this dtype, and the rest of a weight in f32.
-local function in_floats(slots, dtype, master)
-  local out = {}
-  for i, name in ipairs(slots) do
-    out[i] = dtype == "f32" and name or { name = name, dtype = dtype }
-  end
-  for _, name in ipairs(master and { "high", "low" } or {}) do
-    out[#out + 1] = { name = name, dtype = "u8", initial = 0 }
-  end
-  return out
-end
-
 --- The state of a parameter: all that is in `slots`, stored as the option `state`
 --- says if there is such an option.
 ---
@@ -233,12 +209,7 @@ function Optimizer:slots_of(p)
   if not self.options then
     core.fail("value", "slots_of", "an optimizer wanted, got a class of them")
   end
-  local state, master = self.options.state or "f32", self.options.master
-  if not master and state == "f32" or p.dtype == "f64" then return self.slots end
-  if state == "8bit" then
-    return p:numel() < LEAST and self.slots or in_8_bits(self.slots, p)
-  end
-  return in_floats(self.slots, state, master)
+  return storage.of(self.slots, p, self.options.state or "f32", self.options.master)
 end
 
 --- Return the bytes of the state of parameters such as these, of which none is made:
@@ -359,7 +330,7 @@ function Optimizer:place(p)
     for _, list in ipairs(kinds) do
       for _, q in ipairs(list) do
         self.places[q] = at
-        at = at + (q:numel() + BLOCK - 1) // BLOCK * BLOCK
+        at = at + (q:numel() + storage.BLOCK - 1) // storage.BLOCK * storage.BLOCK
       end
     end
   end
