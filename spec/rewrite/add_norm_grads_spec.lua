@@ -4,11 +4,7 @@ local bits = require("support.bits").of
 
 local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 
-local function count(plan, op)
-  local n = 0
-  for _, s in ipairs(plan:steps()) do n = n + (s.op == op and 1 or 0) end
-  return n
-end
+local count = require("support.steps").count
 
 -- Layers of x + f(norm(x)), or of x + f(norm(x)) + g(norm(x)); f: `linear`, or GELU of one.
 local function residual(norm, dim, layers, wide, linear)

@@ -2,11 +2,7 @@
 local mrt = require "mrt"
 local core = require "mrt.core"
 
-local function count(plan, op)
-  local n = 0
-  for _, s in ipairs(plan:steps()) do n = n + (s.op == op and 1 or 0) end
-  return n
-end
+local count = require("support.steps").count
 
 describe("sums of products", function()
   local a, b = {}, {}

@@ -38,11 +38,7 @@ local function train(case, o)
   return bits.of { loss, step(x), w }, plan
 end
 
-local function count(plan, op)
-  local n = 0
-  for _, s in ipairs(plan:steps()) do n = n + (s.op == op and 1 or 0) end
-  return n
-end
+local count = require("support.steps").count
 
 local function case_of(o)
   local case = { rows = 24, size = 96, uses = 6, ways = { "linear" }, dtype = "f32" }

@@ -15,11 +15,7 @@ local nn, optim, policy = mrt.nn, mrt.optim, mrt.policy
 local ROWS <const> = 400
 
 -- How many steps of a plan are of an operator.
-local function count(plan, op)
-  local n = 0
-  for _, s in ipairs(plan:steps()) do n = n + (s.op == op and 1 or 0) end
-  return n
-end
+local count = require("support.steps").count
 
 local function by_rows(plan)
   return count(plan, "descend_rows") + count(plan, "sgd_rows") + count(plan, "rmsprop_rows")

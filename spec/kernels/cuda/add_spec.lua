@@ -9,11 +9,7 @@ local program = require "support.program"
 local device = "cuda:0"
 local ways = { {}, { inplace = false, share = false }, { order = "program" } }
 
-local function count(plan, op)
-  local n = 0
-  for _, s in ipairs(plan:steps()) do n = n + (s.op == op and 1 or 0) end
-  return n
-end
+local count = require("support.steps").count
 
 local function close(a, b, tolerance)
   local most = b:abs():max():item()
